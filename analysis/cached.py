@@ -50,7 +50,7 @@ def version_of(patterns: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-class Freed(NamedTuple):
+class ClearedCache(NamedTuple):
     """The result of clearing a cache."""
 
     files: int

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from analysis import summary, tally
-from analysis.cached import UNFINISHED, Freed, put_bytes, read_bytes, size_limit
+from analysis.cached import UNFINISHED, ClearedCache, put_bytes, read_bytes, size_limit
 
 About: TypeAlias = Literal["rows", "meaning", "findings"]
 """A subject: where the records are; what the messages mean; what the rules find."""
@@ -118,7 +118,7 @@ def files_of(path: Path) -> list[Path]:
     return [file for file in files if file is not None]
 
 
-def clear() -> Freed:
+def clear() -> ClearedCache:
     """Delete all files, of all captures, and what killed processes have left unfinished next to them."""
     files = _files()
     for _, file in files:
@@ -129,7 +129,7 @@ def clear() -> Freed:
         with suppress(OSError):
             left.unlink()
     gone = [size for size, file in files if not os.path.lexists(file)]
-    return Freed(len(gone), sum(gone), len(files) - len(gone))
+    return ClearedCache(len(gone), sum(gone), len(files) - len(gone))
 
 
 def _files() -> list[tuple[int, Path]]:

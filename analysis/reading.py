@@ -127,7 +127,7 @@ class AbandonedCount:
         self.late = 0
         """Those of `calls` that were answered all the same."""
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Count the calls of the next step."""
         may_abandon = type(step.item) is not Frame
         for context in step.messages:

@@ -125,7 +125,7 @@ class Summarizer:
             self._signal = signal if isinstance(signal, str) else self._signal
         for context in step.messages:
             self._hear(context.session.client, self.fold.t_ns)
-        self._abandoned.take(step)
+        self._abandoned.on_step(step)
         for call in step.changed:
             self.errors += call.settled is not None and call.is_error
             if call.is_timely:

@@ -20,7 +20,7 @@ from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
 from captures.stdlib_judge import kind_of
 from captures.verdict import Envelope, Kind
 
-Flawless: TypeAlias = tuple[Envelope, dict[str, Any], bool]
+FlawlessMessage: TypeAlias = tuple[Envelope, dict[str, Any], bool]
 """The verdict, the message itself with its members in the order of the bytes, and whether orjson would write the same
 bytes: then no object in it, at any depth, has a member twice."""
 
@@ -76,7 +76,7 @@ def verdict(raw: bytes) -> Envelope | None:
     return message and message[0]
 
 
-def read(raw: bytes) -> Flawless | None:
+def read(raw: bytes) -> FlawlessMessage | None:
     """A whole frame as a flawless message; None for all others, and for some that are flawless.
 
     Args:
@@ -92,7 +92,7 @@ def read(raw: bytes) -> Flawless | None:
     return _cut(raw)
 
 
-def _as_written(raw: bytes, body: dict[str, Any]) -> Flawless | None:
+def _as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
     """Read a message that orjson would write with the same bytes."""
     if body.get("jsonrpc") != "2.0" or "error" in body or (len(raw) > _SHALLOW and nesting(raw) > DEEP):
         return _cut(raw) if "error" in body else None
@@ -107,7 +107,7 @@ def _as_written(raw: bytes, body: dict[str, Any]) -> Flawless | None:
     return kind and (_envelope(kind, token, body.get("method"), None), body, True)
 
 
-def _cut(raw: bytes) -> Flawless | None:
+def _cut(raw: bytes) -> FlawlessMessage | None:
     """Read a message by cutting off its envelope with the regular expression."""
     text = raw.strip(_WHITE)
     head = _head_of(text)

@@ -125,7 +125,7 @@ class Writer:
         self._closing = threading.Event()
         self._idle = threading.Condition(self._order)
         self._written = 0
-        self._keeper = SyncThread(file, lambda: self._written, tell, syncs=fsync == "1s")
+        self._sync_thread = SyncThread(file, lambda: self._written, tell, syncs=fsync == "1s")
         self._inflight = 0
         self._over = False
         self._whole = False
@@ -140,7 +140,7 @@ class Writer:
         Separate from creation, because a process must fork before it starts threads.
         """
         threading.Thread(target=self._run_drainer, name="drainer", daemon=True).start()
-        threading.Thread(target=self._keeper.run, name="keeper", daemon=True).start()
+        threading.Thread(target=self._sync_thread.run, name="keeper", daemon=True).start()
 
     def append(self, *entries: PendingRecord) -> int:
         """Number, stamp and write records; returns the first number.
@@ -178,7 +178,7 @@ class Writer:
                 self._written = first + len(middles) - 1
                 self._backlog.direct = None
                 if self._fsync == "always":
-                    self._keeper.sync()
+                    self._sync_thread.sync()
             except AppendError as error:
                 rest = expand(direct, direction, sizes)
                 self._settle(error, rest[lines.count(b"\n", 0, error.written) :])
@@ -187,7 +187,7 @@ class Writer:
                 raise
         finally:
             self._write_lock.release()
-        self._keeper.wake()
+        self._sync_thread.wake()
         return first
 
     def _settle(self, error: AppendError, rest: list[NumberedRecord]) -> None:
@@ -218,7 +218,7 @@ class Writer:
             return
         with self._write_lock:
             self._write_queue()
-        self._keeper.wake()
+        self._sync_thread.wake()
 
     def post(self, *entries: PendingRecord) -> None:
         """Number and stamp records and let the drainer write them: for threads that must never wait for a disk."""
@@ -347,7 +347,7 @@ class Writer:
                 self._written = lines[start - 1].seq
                 self._backlog.free(self._written)
                 if self._fsync == "always":
-                    self._keeper.sync()
+                    self._sync_thread.sync()
             except AppendError as error:
                 start += count_whole(sealed, error.written)
                 self._trouble(error, lines[start:])
@@ -408,7 +408,7 @@ class Writer:
         if self._fsync == "never":
             unlock_and_close(old)
         else:
-            self._keeper.retire(old)
+            self._sync_thread.retire(old)
         self._write_lines([opening])
         self._on_segment(self._file.segment)
 
@@ -497,7 +497,7 @@ class Writer:
         self.degrade()
         self._closing.set()
         self._work.set()
-        self._keeper.stop()
+        self._sync_thread.stop()
         finishing = threading.Thread(target=self._finish, args=(closing,), name="last-writer", daemon=True)
         finishing.start()
         for _ in range(CLOSE_EXTENSIONS):
@@ -532,7 +532,7 @@ class Writer:
             if self._whole:
                 self._backlog.clear_journal()
                 if self._fsync != "never":
-                    self._keeper.sync()
+                    self._sync_thread.sync()
                 self._file.close()
 
     def _end(self, closing: Callable[[], PendingRecord]) -> None:
@@ -572,4 +572,4 @@ class Writer:
     @property
     def durable_seq(self) -> int | None:
         """If syncing has failed, the last number that is known to be on the disk."""
-        return self._keeper.durable_seq
+        return self._sync_thread.durable_seq

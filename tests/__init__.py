@@ -1,1 +1,1 @@
-"""The tests mirror the three packages; `harness` is what they share."""
+"""The tests mirror the three packages; `harness` holds what they share."""

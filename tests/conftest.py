@@ -29,13 +29,13 @@ for _signum in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, s
     if signal.getsignal(_signum) == signal.SIG_IGN:
         signal.signal(_signum, signal.SIG_DFL)
 
-# Nothing that collection creates is garbage before its end, and looking for garbage takes a sixth of its time.
+# Collection creates no garbage before it ends, and looking for some would take a sixth of its time.
 gc.disable()
 
-# Keep the user's captures and configuration out of the tests, and theirs out of the user's.
+# Keep the user's captures and configuration out of the tests, and those of the tests out of the user's home.
 OWN_HOME = tempfile.TemporaryDirectory(prefix="mcpproxy-tests-")
 atexit.register(OWN_HOME.cleanup)
-os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  # which registry there is
+os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  # names the registry
 for _name in [name for name in os.environ if name.startswith(("XDG_", "MCPPROXY_"))]:
     del os.environ[_name]
 os.environ["HOME"] = OWN_HOME.name
@@ -85,7 +85,7 @@ def secret_rules() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    """A capture directory and configuration for this test alone; everything that it starts must be gone at its end."""
+    """A capture directory and configuration for this test alone; fails the test if it leaves processes behind."""
     made = Place(tmp_path)
     yield made
     left = made.clear()

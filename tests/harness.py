@@ -1,4 +1,4 @@
-"""What tests with real processes share: a directory of their own, sessions, conditions to wait for, processes to count.
+"""What tests with real processes share: directories, sessions, conditions to wait for, and processes to count.
 
 A `Place` is one test's capture directory and configuration. `place.start(...)` runs a server behind `mcpproxy run` (or
 directly, to compare) and returns a `Session`: the client's end of it. Nothing here sleeps for a fixed time:
@@ -52,7 +52,7 @@ def wait_until(condition: Callable[[], T], what: str = "", deadline_s: float = D
     while not (value := condition()):
         waited = time.monotonic() - began
         assert waited < deadline_s, f"waited {deadline_s} s in vain for {what or condition}"
-        # Some conditions read a capture or look at every process; checked too often, they slow down what is awaited.
+        # Some conditions read a capture or look at every process; checked too often, they slow down the awaited work.
         time.sleep(min(0.003 + waited / 10, 0.02))
     return value
 
@@ -85,31 +85,31 @@ class Session:
         """The pid of the recorder, or of the server in a direct run."""
         return self.process.pid
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Write to its stdin."""
         assert self.process.stdin is not None
         write_all(self.process.stdin.fileno(), data)
 
-    def hang_up(self) -> None:
+    def close_stdin(self) -> None:
         """Close its stdin."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def hear(self, size: int) -> bytes:
-        """Read exactly `size` bytes of its stdout; fewer only if it ends before."""
+    def receive(self, size: int) -> bytes:
+        """Read exactly `size` bytes of its stdout; returns fewer only if it ends before."""
         while len(self._heard) < size and self._more():
             pass
         heard, self._heard = bytes(self._heard[:size]), self._heard[size:]
         return heard
 
     def line(self) -> bytes:
-        """Read the next line of its stdout, LF included; empty at the end."""
+        """Read the next line of its stdout; returns it with its LF, or empty at the end."""
         while b"\n" not in self._heard and self._more():
             pass
         line, newline, self._heard = self._heard.partition(b"\n")
         return bytes(line + newline)
 
-    def told(self) -> dict[str, Any]:
+    def next_report(self) -> dict[str, Any]:
         """Read the next notification of a scripted server; returns its `params.data`."""
         line = self.line()
         assert line, f"stdout ended; stderr: {self.errors()!r}"
@@ -141,7 +141,7 @@ class Session:
 
     def finish(self) -> int:
         """Close its stdin, and wait for its end; returns its exit status as `end` does."""
-        self.hang_up()
+        self.close_stdin()
         return self.end()
 
     def records(self) -> list[Record]:
@@ -215,8 +215,8 @@ class Place:
             capture: where to record; a new file for each session by default.
             python: options of the recorder's interpreter.
             before: Python code that prepares the process, see `prepared`.
-            environment: replaces the place's own.
-            how: goes to `subprocess.Popen`; three pipes are the default.
+            environment: replaces that of the place.
+            how: passed to `subprocess.Popen`; three pipes by default.
         """
         if not direct and capture is None:
             capture = self.root / f"session-{len(self.sessions)}.mcpcap"
@@ -249,7 +249,7 @@ class Place:
         ]
 
     def clear(self) -> list[int]:
-        """End what is left; returns the pids that the test should not have left behind."""
+        """End the remaining processes; returns the pids of those that the test should not have left behind."""
         for session in self.sessions:
             session.close()
         left = [pid for pid in self.leftovers() if not _is_ending(pid)]
@@ -276,7 +276,7 @@ def frames(path: Path, direction: Direction | None = None) -> list[Frame]:
 
 
 def members_of(path: Path, rec: str) -> list[dict[str, Any]]:
-    """The members of all records of one type in a capture, which may still be growing; empty before it has a header."""
+    """The members of all records of one type in a capture that may still be growing; none before it has a header."""
     try:
         return [item.members for item in Capture(path) if isinstance(item, Record) and item.rec == rec]
     except NotACapture:
@@ -289,13 +289,13 @@ def write_all(fd: int, data: bytes, deadline_s: float = DEADLINE_S) -> None:
     left = memoryview(data)
     while left:
         assert _ready(fd, select.POLLOUT, until), f"{len(left)} bytes were not taken in {deadline_s} s"
-        # A writable pipe accepts at least so much without blocking; a blocking write of more would wait for all of it.
+        # A writable pipe accepts at least this much without blocking; a larger blocking write would wait for all of it.
         with contextlib.suppress(BlockingIOError):
             left = left[os.write(fd, left[: select.PIPE_BUF]) :]
 
 
 def read_some(fd: int, deadline_s: float = DEADLINE_S) -> bytes:
-    """Read what is available, waiting for it until the deadline; empty at the end of file."""
+    """Read what is available, and wait for it until the deadline; returns empty bytes at the end of file."""
     assert _ready(fd, select.POLLIN, time.monotonic() + deadline_s), f"nothing to read in {deadline_s} s"
     try:
         return os.read(fd, 1 << 20)

@@ -1,7 +1,7 @@
-"""Captures that are made to take memory: each shape has very many of one thing, all different.
+"""Captures that make mcpproxy use much memory: each shape has very many of one thing, all different.
 
-`write` makes a capture of a shape and a size with the recorder's writer, so that what is measured is a capture that a
-recorder could have written. `peak` runs a command and returns its peak resident memory.
+`write` makes a capture of a shape and a size with the recorder's writer, so a recorder could have written every capture
+that is measured. `peak` runs a command and returns its peak resident memory.
 
     python -m tests.heavy [--mib N] [--shape S]… [--command C]…
 
@@ -108,14 +108,14 @@ def posted(number: int, method: str, session: str | None, *, ended: bool = True,
 
 
 def unanswered() -> Entries:
-    """Requests without a response, each with a method of its own."""
+    """Requests without a response, each with a different method."""
     yield from handshake()
     for n in count():
         yield asks(n, f"vendor/method-{n}")
 
 
 def answered_methods() -> Entries:
-    """Requests with a response, each with a method of its own."""
+    """Requests with a response, each with a different method."""
     yield from handshake()
     for n in count():
         yield asks(n, f"vendor/method-{n}")
@@ -123,14 +123,14 @@ def answered_methods() -> Entries:
 
 
 def unanswered_names() -> Entries:
-    """Calls without a response, each of a tool of its own."""
+    """Calls without a response, each of a different tool."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name=f"tool_{n}", arguments={"path": f"/home/{n}"})
 
 
 def tools() -> Entries:
-    """Calls with a response, each of a tool of its own."""
+    """Calls with a response, each of a different tool."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name=f"tool_{n}", arguments={"path": f"/home/{n}"})
@@ -168,13 +168,13 @@ def huge_ids() -> Entries:
 
 
 def sessions() -> Entries:
-    """Over HTTP, each request with a session id of its own."""
+    """Over HTTP, each request with a different session id."""
     for n in count(1):
         yield from posted(n, "tools/list", f"hmac:{n:032x}")
 
 
 def open_sessions() -> Entries:
-    """Over HTTP, each request with a session id of its own, and all of them unanswered."""
+    """Over HTTP, each request with a different session id, and all of them unanswered."""
     for n in count(1):
         yield from posted(n, "tools/list", f"hmac:{n:032x}", ended=False)
 
@@ -186,14 +186,14 @@ def exchanges() -> Entries:
 
 
 def modern_sessions() -> Entries:
-    """Over HTTP in the modern era, each request from a client of its own."""
+    """Over HTTP in the modern era, each request from a different client."""
     for n in count(1):
         client = {"io.modelcontextprotocol/clientInfo": {"name": f"client-{n}", "version": "1"}}
         yield from posted(n, "tools/list", None, _meta={**MODERN, **client})
 
 
 def metas() -> Entries:
-    """Requests with a key of their own in `_meta`."""
+    """Requests, each with a different key in `_meta`."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/list", _meta={f"example.org/key-{n}": n})
@@ -201,7 +201,7 @@ def metas() -> Entries:
 
 
 def resources() -> Entries:
-    """Reads of resources, each of a resource of its own."""
+    """Reads of resources, each of a different resource."""
     yield from handshake()
     for n in count():
         yield asks(n, "resources/read", uri=f"file:///home/user/{n}.txt")
@@ -209,7 +209,7 @@ def resources() -> Entries:
 
 
 def subscriptions() -> Entries:
-    """Subscriptions, each to a resource of its own, and updates of them."""
+    """Subscriptions, each to a different resource, and updates of these."""
     yield from handshake()
     for n in count():
         yield asks(n, "resources/subscribe", uri=f"file:///home/user/{n}.txt")
@@ -239,7 +239,7 @@ def tasks() -> Entries:
 
 
 def interim() -> Entries:
-    """Calls of the modern era with an interim result, each with a state of its own, which are never continued."""
+    """Calls of the modern era with an interim result, each with a different state, which are never continued."""
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={"n": n}, _meta=MODERN)
         form = {"type": "object", "properties": {"who": {"type": "string"}}}
@@ -274,7 +274,7 @@ def changing_tools() -> Entries:
 
 
 def cancelled() -> Entries:
-    """Calls that are cancelled, each with a reason of its own, and never answered."""
+    """Calls that are cancelled, each with a different reason, and never answered."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={})
@@ -302,7 +302,7 @@ def wrong_calls() -> Entries:
 
 
 def errors() -> Entries:
-    """Errors, each with a code and a text of its own."""
+    """Errors, each with a different code and text."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={})
@@ -357,12 +357,12 @@ def tiny_objects() -> Entries:
 
 
 def many_values() -> Entries:
-    """Frames with as many values as are parsed at most."""
+    """Frames with the largest number of values that is still parsed."""
     yield from calls_with(b'{"a":0},', 2_600_000)
 
 
 def wide_text() -> Entries:
-    """Frames of 15 MiB of text with one character that takes four bytes in memory, so that all of them do."""
+    """Frames of 15 MiB of text with one character that needs four bytes in memory, so every character takes four."""
     yield from calls_with(b'"\xf0\x9f\x98\x80' + b"x" * 1_000_000 + b'",')
 
 
@@ -374,7 +374,7 @@ def large_frames() -> Entries:
 
 
 def servers() -> Entries:
-    """Repeated handshakes, each with a server of another name."""
+    """Repeated handshakes, each with a different server name."""
     for n in count():
         yield asks(n, "initialize", **INITIALIZE)
         yield answers(n, {**SERVED, "serverInfo": {"name": f"server-{n}", "version": f"{n}"}})
@@ -382,7 +382,7 @@ def servers() -> Entries:
 
 
 def repeats() -> Entries:
-    """The same call with the same response, repeated, and in between calls that come twice."""
+    """The same call with the same response, repeated, and between them calls that come twice."""
     yield from handshake()
     for n in count(0, 3):
         for more, arguments in enumerate(({"path": "/"}, {"path": f"/{n}"}, {"path": f"/{n}"})):
@@ -400,7 +400,7 @@ def stderr() -> Entries:
 
 
 def notifications() -> Entries:
-    """Log notifications, each from a logger of its own."""
+    """Log notifications, each from a different logger."""
     yield from handshake()
     for n in count():
         yield tells("s2c", "notifications/message", level="info", logger=f"logger-{n}", data=f"line {n}")
@@ -430,7 +430,7 @@ _HTTP: Final = {"sessions", "open_sessions", "exchanges", "modern_sessions"}
 
 
 def write(path: Path, shape: str, size: int) -> Path:
-    """Write a capture of a shape with at least so many bytes, with the recorder's writer."""
+    """Write a capture of a shape, at least `size` bytes long, with the recorder's writer."""
     use_orjson()
     header = {
         "format": 1,
@@ -478,7 +478,7 @@ code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 os.write(3, b"%d %d %f" % (code, used.ru_maxrss, used.ru_utime + used.ru_stime))
 """
-"""A small process in between, because a child's peak counts from before it becomes another program."""
+"""A small process in between, because a child's peak includes the time before it executes another program."""
 
 
 def peak(command: list[str], home: Path, timeout_s: float = 900) -> Run:

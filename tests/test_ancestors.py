@@ -1,4 +1,4 @@
-"""How deep classes inherit: what a class does must be found in a few places, so parts are had, and not inherited."""
+"""Limits inheritance: what a class does must be found in a few places, so classes hold their parts."""
 
 import ast
 import re
@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("captures", "analysis", "mcpproxy")
 MOST = 3
-"""The most ancestors of our own that a class may have."""
+"""The largest number of mcpproxy's own classes that a class may have as ancestors."""
 
 CLASS = re.compile(r"^[ \t]*class (\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?:", re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*from ([\w.]+) import (?:\(([^)]*)\)|([^\n#]*))", re.MULTILINE)
-"""Parsing all of our modules would take seconds; the first lines of classes and the imports are all that is needed."""
+"""Parsing all modules would take seconds; only the first lines of classes and the imports are needed."""
 
 
 def bases_in(module: str, text: str) -> Iterator[tuple[str, list[str]]]:
@@ -43,7 +43,7 @@ def all_bases() -> dict[str, list[str]]:
 
 
 def ancestors(name: str, bases: Mapping[str, list[str]]) -> set[str]:
-    """The classes of our own from which a class inherits, directly or not."""
+    """mcpproxy's own classes from which a class inherits, directly or not."""
     own = {base for base in bases.get(name, ()) if base in bases}
     return own.union(*(ancestors(base, bases) for base in own))
 

@@ -1,9 +1,9 @@
-"""The documentation says what is so: commands and options, outputs, snippets, and the tests behind the promises.
+"""The documentation is true: its commands and options, outputs, snippets, and the tests that prove the promises.
 
-Blocks of code by their language: `console` holds commands after `$ ` with real output, of which each line must come
-again (numbers apart, but for those of findings; `…` stands for lines left out); `sh` and `python` must run; `json`
-must parse; `sql` must run on the captures of the sandbox. `text` is not looked into. The recipes of docs/ci.md, in `sh`
-and `yaml`, are run by test_recipes.
+The language of a code block decides how it is tested. `console` holds commands after `$ ` with real output: a run must
+print each of its lines again (`…` stands for lines left out; numbers may differ, except the numbers of findings). `sh`
+and `python` must run, `json` must parse, and `sql` must run on the captures of the sandbox. `text` is not tested. The
+recipes of docs/ci.md, in `sh` and `yaml`, are run by test_recipes_integration.
 """
 
 import ast
@@ -26,7 +26,7 @@ import pytest
 from analysis.rules.discovery import rules as rules_built
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
-from mcpproxy.cli.command_line import Grammar, grammars
+from mcpproxy.cli.command_line import Grammar, Option, grammars
 from mcpproxy.cli.run import Options
 from tests import rules
 from tests.mcpproxy.cli.typed import printed, program_of_forks
@@ -34,7 +34,7 @@ from tests.mcpproxy.cli.typed import printed, program_of_forks
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "captures/FORMAT.md"])
 RUN_S = 600
-"""For hangs only."""
+"""Only catches hangs."""
 
 
 class Block(NamedTuple):
@@ -60,7 +60,7 @@ def _blocks(page: Path) -> Iterator[Block]:
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
-    """The cells of the table under a heading, without its head."""
+    """The cells of the table under a heading, without its header row."""
     section = re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1]
     section = re.split(r"^#+ ", section, flags=re.MULTILINE)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
@@ -89,15 +89,26 @@ def check_options(command: Grammar) -> None:
         for spelling in re.findall(r"`([^`]+)`", names):
             name, _, value = spelling.partition(" ")
             documented[name] = value.replace("\\", "")
-    wanted = {name: "|".join(option.words) or option.metavar for option in command.options for name in option.names}
-    # `run --fsync` and the like name their words in the text, behind a placeholder.
+    # Forms have an index of their own, which is generated.
+    wanted = {
+        name: "FORM" if _names_form(option) else "|".join(option.words) or option.metavar
+        for option in command.options
+        for name in option.names
+    }
+    # Options such as `run --fsync` have a placeholder in the table and list their words in the text.
     placeholders = {name: value for name, value in documented.items() if command.name == "run" and value}
     assert {**documented, **dict.fromkeys(placeholders, "")} == {**wanted, **dict.fromkeys(placeholders, "")}, (
         command.name
     )
     for option in command.options:
+        page = (ROOT / "docs/imports/README.md").read_text() if _names_form(option) else page_of(command.name)
         for word in option.words:
-            assert word in page_of(command.name), (option.names, word)
+            assert word in page, (option.names, word)
+
+
+def _names_form(option: Option) -> bool:
+    """Whether its words are the forms that can be imported."""
+    return option.names == ("--from",)
 
 
 def test_page_has_usage_examples_and_exit_codes() -> None:
@@ -111,7 +122,7 @@ def test_page_has_usage_examples_and_exit_codes() -> None:
 
 
 def invocations() -> list[tuple[str, list[str]]]:
-    """Each `mcpproxy …` that stands in a block of code: where, and its words."""
+    """Each `mcpproxy …` in a code block: its place, and its words."""
     found = []
     for block in blocks("console", "sh", "text", "yaml"):
         for line in block.text.splitlines():
@@ -140,21 +151,21 @@ CLIENT_FILES = {
     ".gemini/settings.json": f'{{"mcpServers": {{"files": {_FILES}}}}}',
     ".codex/config.toml": '[mcp_servers.files]\ncommand = "npx"\nargs = ["@modelcontextprotocol/server-filesystem"]\n',
 }
-"""The configuration of clients in the sandbox. Each example that writes has a client of its own."""
+"""The configuration of clients in the sandbox. Each example that writes uses a different client."""
 
 
 LATE = {"run", "serve", "tui", "demo", "up"}
-"""Commands that a shell starts, as all do whose line holds more than words."""
+"""Commands that are started by a shell, as is every line that holds more than plain words."""
 
 
 class Sandbox(NamedTuple):
-    """A home in which the captures of the examples lie."""
+    """A home directory with the captures that the examples use."""
 
     home: Path
     here: Path
 
     def shell(self, line: str) -> str:
-        """What a line of shell prints, stdout and stderr."""
+        """Run a shell command line; returns its stdout and stderr."""
         path = f"{self.home}/bin:{os.environ['PATH']}"
         environment = {"HOME": str(self.home), "PATH": path, "COLUMNS": "80", "LC_ALL": "C.UTF-8", "TZ": "UTC0"}
         plain_words = re.fullmatch(r"mcpproxy ((?:[\w ,./:=+-]|'[^'$]*')+)", line)
@@ -177,7 +188,7 @@ class Sandbox(NamedTuple):
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory, secret_rules: None) -> Sandbox:
-    """With the demo recorded, and copies of it: one killed in the middle of a line, one with a bit flipped."""
+    """Holds the recorded demo and two copies: one cut off within a line, as by a kill, and one with a flipped bit."""
     home = tmp_path_factory.mktemp("home")
     made = Sandbox(home, home / "here")
     made.here.mkdir()
@@ -201,22 +212,22 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory, secret_rules: None) -> San
 
 
 def plain(line: str) -> str:
-    """A line without what differs from run to run: numbers but for those of findings, random names, blanks."""
+    """A line without what differs from run to run: numbers (except those of findings), random names, and blanks."""
     line = re.sub(r"-[0-9a-f]{4}\.mcpcap|(?<=B  )[0-9a-f]{4}$", "-X.mcpcap", line)
     line = re.sub(r"\d[\d,.TZ:-]*+(?! (?:errors?|warnings?|notes?|accepted)\b)", "N", line)
-    # A busy machine takes seconds where milliseconds are written.
+    # On a busy machine, the documented milliseconds can become seconds.
     line = re.sub(r"N( ?)(?:µs|ms|s)\b", r"N\1ms", line)
     return " ".join(line.split())
 
 
 def examples(block: Block) -> Iterator[tuple[str, list[str]]]:
-    """Each command of a `console` block, and what is shown of its output."""
+    """Each command of a `console` block, with the part of its output that is shown."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         line, *output = part.splitlines()
         yield line, output
 
 
-# A block is one test, because its commands may use what those before them have made.
+# A block is one test, because its commands may use what earlier commands have made.
 @pytest.mark.parametrize("block", [block for block in blocks("console") if [*examples(block)]], ids=str)
 def test_outputs_in_the_documentation_are_what_the_commands_print(sandbox: Sandbox, block: Block) -> None:
     for line, output in examples(block):
@@ -227,7 +238,7 @@ def test_outputs_in_the_documentation_are_what_the_commands_print(sandbox: Sandb
             continue
         if "| jq " in line and shutil.which("jq") is None:
             pytest.skip("jq is not installed")
-        # Another demo must not be what the other examples mean by `demo`.
+        # In the other examples, `demo` must not mean this new capture.
         aside = "MCPPROXY_CAPTURES=$HOME/aside " if line == "mcpproxy demo" else ""
         shown = {plain(row) for row in sandbox.shell(aside + line).splitlines()}
         missing = [row for row in output if row not in ("…", "") and plain(row) not in shown]
@@ -251,7 +262,7 @@ def test_shell_in_the_documentation_runs(sandbox: Sandbox, block: Block) -> None
 
 
 ON_TABLES = ("docs/sql.md", "docs/scale.md")
-"""Pages whose statements ask tables: tests/analysis/store runs them."""
+"""Pages whose statements query tables: tests/analysis/store runs them."""
 
 
 @pytest.mark.parametrize("block", [block for block in blocks("sql") if block.page not in ON_TABLES], ids=str)
@@ -277,7 +288,7 @@ def test_every_block_names_its_language() -> None:
 
 @cache
 def targets() -> set[str]:
-    """What `make` makes."""
+    """The targets of the Makefile."""
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
@@ -354,10 +365,10 @@ FROM_AN_INDEX = re.compile(
     r"\bmcpproxy\[|(?:\bpipx? (?:install|run)|\buv (?:tool|pip) (?:install|run)|\buvx)\b"
     r"(?![^`\n|]*--from (?:DIR\b|\.|\S*/))[^`\n|]*(?<![\w./-])mcpproxy\b(?!/)"
 )
-"""Advice to install mcpproxy, or an extra of it, by a name that no package index has."""
+"""Advice to install mcpproxy, or one of its extras, from a package index, none of which has it."""
 
 
-def test_nobody_is_told_to_install_us_from_an_index_that_does_not_have_us() -> None:
+def test_no_page_installs_from_an_index_without_mcpproxy() -> None:
     assert all(
         FROM_AN_INDEX.search(text)
         for text in (
@@ -404,7 +415,7 @@ def test_architecture_names_every_package_and_module_beside_one() -> None:
         path.parent for package in ("captures", "analysis", "mcpproxy") for path in (ROOT / package).rglob("*.py")
     }
     floors = {ROOT / "analysis", ROOT / "mcpproxy"}
-    # The groups of rules have one row together, and each a page of its own under docs/rules.
+    # The groups of rules share one row, and each has its own page under docs/rules.
     rooms = {folder for folder in folders - floors if folder.parent.name != "rules" or folder.name == "support"}
     beside = {path for floor in floors for path in floor.glob("*.py") if path.stem.strip("_") not in ("init", "main")}
     assert named == {str(path.relative_to(ROOT)) for path in rooms | beside} | {"tests/bench"}

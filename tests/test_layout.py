@@ -1,4 +1,4 @@
-"""How the tree is laid out: what is shipped, what every file has, and what no file of ours may do."""
+"""How the tree is laid out: what is shipped, what every file has, and what none of mcpproxy's files may do."""
 
 import ast
 import re
@@ -44,9 +44,9 @@ def test_modules_are_named_for_what_they_hold() -> None:
 FORBIDDEN_MODULES = {"dill", "marshal", "pickle", "shelve"}
 SAFE_YAML = {"compose", "safe_load", "SafeLoader", "YAMLError", "MarkedYAMLError"}
 SAFE_YAML |= {"Node", "CollectionNode", "MappingNode", "ScalarNode", "SequenceNode"}
-"""What may be used of PyYAML: nothing that makes objects of what a file names."""
+"""The parts of PyYAML that may be used: none that create the objects that a file names."""
 FORBIDDEN_CALLS = {"__import__", "compile", "eval", "exec", "print"}
-"""The first four run what they are given; bare `print` hides whether it is data or talk."""
+"""The first four run their argument; a bare `print` does not show whether it prints data or a message to the user."""
 
 WORDS = re.compile(
     rb"dill|marshal|pickle|shelve|yaml|shell|os\.system|tarfile|(?<![.\w])(?:__import__|compile|eval|exec|print)\("
@@ -55,7 +55,7 @@ WORDS = re.compile(
 
 
 def named(node: ast.AST) -> str:
-    """`a.b.c` of such an expression, without what is not a name."""
+    """The dotted name of an expression like `a.b.c`; a part that is not a name is left empty."""
     if isinstance(node, ast.Attribute):
         return f"{named(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
@@ -113,7 +113,7 @@ def test_the_check_itself_finds_what_it_looks_for() -> None:
 
 OURS = rf"(?:{'|'.join(PACKAGES)})\b[\w.]*"
 IMPORTS = re.compile(rf"^[ \t]*(from {OURS} import (?:\([^)]*\)|[^(\n]*)|import {OURS}(?: as \w+)?$)", re.MULTILINE)
-"""The statements that import something of ours, those in functions and those for types only as well."""
+"""The statements that import from mcpproxy's packages, including those in functions and those only for types."""
 
 
 def name_of(path: Path) -> str:
@@ -127,7 +127,7 @@ def imports_in(text: str, modules: set[str]) -> set[str]:
     found = set()
     for node in ast.parse("\n".join(IMPORTS.findall(text))).body:
         if isinstance(node, ast.ImportFrom):
-            # A name is a module of a package, or something in a module.
+            # An imported name is either a module of a package or something in a module.
             found |= {whole if (whole := f"{node.module}.{one.name}") in modules else node.module for one in node.names}
         elif isinstance(node, ast.Import):
             found |= {one.name for one in node.names}
@@ -135,7 +135,7 @@ def imports_in(text: str, modules: set[str]) -> set[str]:
 
 
 def circles(imports: dict[str, set[str]]) -> list[set[str]]:
-    """The sets of modules that import each other, directly or by way of others: by Tarjan's algorithm."""
+    """The sets of modules that import each other, directly or indirectly, found by Tarjan's algorithm."""
     found: list[set[str]] = []
     low: dict[str, int] = {}
     path: list[str] = []
@@ -182,7 +182,7 @@ def test_the_check_finds_circles() -> None:
     assert circles({module: {*others} for module, others in ways.items()}) == [{"a", "b", "c"}, {"x", "y"}]
 
 
-# ---- facts with one home
+# ---- facts that are written in one place
 
 CODES = ROOT / "analysis/protocol/error_codes.py"
 CODE = re.compile(r"(?<![\w.])-32[0-9]{3}(?!\w)")
@@ -191,7 +191,7 @@ COMMENT = {".js": re.compile("//.*"), ".sql": re.compile("--.*")}
 
 
 def codes_in_python(tree: ast.AST) -> Iterator[str]:
-    """The error codes in digits, as numbers and in texts; docstrings and comments may have them."""
+    """The error codes in digits, as numbers and in texts; those in docstrings and comments are allowed."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
@@ -202,7 +202,7 @@ def codes_in_python(tree: ast.AST) -> Iterator[str]:
 
 
 def codes_in(path: Path, text: str) -> list[str]:
-    """The error codes in digits in a file of ours."""
+    """The error codes in digits in one of mcpproxy's files."""
     if path.suffix == ".py":
         # A file without such digits is not parsed.
         return list(codes_in_python(ast.parse(text))) if re.search("32_?[0-9]{3}", text) else []
@@ -251,13 +251,13 @@ WAITS = {
     "tests/zoo/gateways.py",
     "tests/zoo/visit.py",
 }
-"""Where the helpers are that wait for a condition or for programs of others, or are slow so that others wait."""
+"""Files with helpers that wait for a condition or for foreign programs, or are slow so that others wait."""
 HOLDS = {"tests/mcpproxy/cli/test_up_integration.py", "tests/mcpproxy/relay/test_stdio_integration.py"}
-"""They must outlast one of the product's own time-outs, as nothing that can be observed marks its end."""
+"""Tests that must outlast one of mcpproxy's time-outs, as nothing observable marks its end."""
 OF_NO_USE = {"bind", "close", "create_server", "getsockname", "int", "setsockopt", "socket", "str"}
-"""What is called in order to learn of a free port, which is anybody's again afterwards."""
+"""The calls of a function that only finds a free port, which any process may take afterwards."""
 SHORT = re.compile("[0-9a-fA-F]{1,6}")
-"""A text that tags, checksums, ports and names of folders made at random contain every few hundred runs."""
+"""A text so short that random tags, checksums, ports and folder names contain it once in a few hundred runs."""
 TODAY = {"now", "today", "utcnow", "localtime", "ctime"}
 SUSPECT = re.compile(
     rb"sleep\((?!0\))|getsockname|(?<![._])settings\(|random\.[a-z]|Random\(\)|Event\(\)\.wait|select\(\[\], ?\[\]|"
@@ -268,7 +268,7 @@ SUSPECT = re.compile(
 
 
 def chances(tree: ast.Module) -> Iterator[str]:
-    """What in a test may come out differently the next time, with its line."""
+    """What in a test may give another result in the next run, each with its line."""
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     for node in ast.walk(tree):
         for what in _chances(node, imported):
@@ -314,7 +314,7 @@ def _chances(node: ast.AST, imported: set[str]) -> Iterator[str]:
 
 
 def _patience(node: ast.Call, last: str) -> Iterator[ast.AST]:
-    """How long a call waits for what takes a moment."""
+    """The arguments that limit how long a call waits for something that should take a moment."""
     if last in ("wait", "join") or (isinstance(node.func, ast.Attribute) and node.func.attr in ("wait", "join")):
         yield from node.args[:1]
     yield from (one.value for one in node.keywords if one.arg == "timeout")

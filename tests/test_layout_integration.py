@@ -1,4 +1,4 @@
-"""What every file of the repository has, whatever its kind."""
+"""What every file of the repository has, regardless of its kind."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ BINARY = {".png", ".gif", ".mcpcap", ".duckdb"}
 
 
 def tracked() -> list[Path]:
-    """The files of the repository; skips where this tree is none."""
+    """The tracked files of the repository; skips the test if this tree is not a repository."""
     if not (ROOT / ".git").exists():
         pytest.skip("this tree is no git repository")
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""The wheel and the source package: built, whole, and tried where nothing else is but what they say they need."""
+"""The wheel and the source package can be built, are complete, and run with only the packages that they require."""
 
 import ast
 import os
@@ -26,7 +26,7 @@ PACKAGES = ("captures", "analysis", "mcpproxy")
 NAME = f"mcpproxy-{__version__}"
 RUN_S = 100
 OF_EXTRAS = {"google", "obstore", "opentelemetry", "pyarrow", "pyspark", "requests", "urllib3", "uvloop"}
-"""Packages that only extras bring, or what these bring."""
+"""Packages that only extras require, directly or indirectly."""
 
 
 def build(source: Path, into: Path, *targets: str, repository: str = "") -> None:
@@ -53,7 +53,7 @@ def files_of(wheel: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel, and the source package unpacked."""
+    """A folder with the wheel and the unpacked source package."""
     folder = tmp_path_factory.mktemp("built")
     build(ROOT, folder, "wheel", "sdist")
     with tarfile.open(folder / f"{NAME}.tar.gz") as archive:
@@ -102,7 +102,7 @@ def test_a_release_links_to_its_repository_and_so_does_its_readme(tmp_path: Path
 
 
 class Fresh(NamedTuple):
-    """An environment in which the wheel is installed, with the packages that it asks for and no others."""
+    """An environment in which only the wheel and the packages that it requires are installed."""
 
     program: Path
     variables: dict[str, str]
@@ -122,7 +122,7 @@ class Fresh(NamedTuple):
 
 
 def needed(found: Distribution, seen: dict[str, Distribution]) -> dict[str, Distribution]:
-    """What a package asks for here, without extras, and what that asks for."""
+    """The packages that a package requires on this system without its extras, directly or indirectly."""
     for text in found.requires or ():
         wanted = Requirement(text)
         if wanted.name not in seen and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
@@ -132,7 +132,7 @@ def needed(found: Distribution, seen: dict[str, Distribution]) -> dict[str, Dist
 
 
 def tops(found: Distribution) -> Iterator[Path]:
-    """The files and folders of a package that stand in the folder for packages."""
+    """The files and folders that a package has directly in site-packages."""
     for name in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
         yield Path(str(found.locate_file(name)))
 
@@ -146,7 +146,7 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     with zipfile.ZipFile(built / f"{NAME}-py3-none-any.whl") as archive:
         archive.extractall(site)
     (installed,) = Distribution.discover(name="mcpproxy", path=[str(site)])
-    # What pip makes of a wheel beside its files.
+    # What pip creates in addition to the files of a wheel.
     (entry,) = installed.entry_points.select(group="console_scripts")
     script = python.with_name(entry.name)
     script.write_text(f"#!{python}\nimport sys\nfrom {entry.module} import {entry.attr}\nsys.exit({entry.attr}())\n")
@@ -161,7 +161,7 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
 
 
 def imported(folder: Path) -> dict[str, set[str]]:
-    """The packages of others that the files of a folder import, wherever they do, each with these files."""
+    """The foreign packages that the files of a folder import at any place, each with these files."""
     found: dict[str, set[str]] = {}
     for file in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_bytes())):
@@ -191,8 +191,8 @@ def test_all_that_a_module_imports_comes_with_the_wheel_or_an_extra(built: Path,
 
 
 FEW = ("demo", "serve", "run", "ls", "check", "query", "share", "scan", "ship", "completion")
-"""Commands that load the recorders, the rules and the database, and those that no other test starts as a user does; the
-test above tells what any other would miss."""
+"""Commands that load the recorders, the rules and the database, and those that no other test starts as a user does. The
+test above finds the packages that any other command would miss."""
 
 
 @pytest.mark.costly("starts commands of a program that nothing has compiled yet")

@@ -1,7 +1,7 @@
-"""The recipes of docs/ci.md, run as a job runs them: with the official SDK, whose client gives a server no environment.
+"""Runs the recipes of docs/ci.md as a job does: with the official SDK, whose client gives a server no environment.
 
-Of a job the lines that it hands to a shell are run, each in a shell of its own that stops at the first failure, in a
-folder with a `server.py` and a `client.py`. Only what installs is left out: programs come from the environment at hand.
+The lines that a job hands to a shell are run, each in a separate shell that stops at the first failure, in a folder
+with a `server.py` and a `client.py`. Only installation is left out: programs come from the current environment.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.mcpproxy.cli.typed import program_of_forks
 
 PAGE = Path(__file__).parents[1] / "docs/ci.md"
 RUN_S = 600
-"""For hangs only."""
+"""Only catches hangs."""
 CLIENT = """
 import sys
 import anyio
@@ -65,7 +65,7 @@ assert ask(2, "tools/call", name="add", arguments={"a": 19, "b": 23})["content"]
 server.stdin.close()
 server.wait()
 """
-"""Gives its server as little as the client of the SDK does, whose start takes a second."""
+"""Gives its server as little environment as the SDK's client does, which takes a second to start."""
 SMALL_SERVER = """
 import json, sys
 
@@ -89,7 +89,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
 FAULTY = 'print("Loaded 1 tool", flush=True)\n'
-"""What does not belong on stdout."""
+"""Prints a line that does not belong on stdout."""
 RULE = "framing/stdout-not-json"
 
 
@@ -106,7 +106,7 @@ class Job:
     """A job in its folder."""
 
     def __init__(self, folder: Path, *, small: bool = False) -> None:
-        """`small` takes a client and a server without the SDK."""
+        """If `small`, use a client and a server without the SDK."""
         self.small = small
         self.folder = folder / "checkout"
         self.folder.mkdir()
@@ -142,7 +142,7 @@ class Job:
         )
 
     def run(self, steps: list[Step]) -> "dict[str, subprocess.CompletedProcess[str]]":
-        """What became of each step that ran."""
+        """Run the steps of a job; returns the result of each step that ran."""
         done: dict[str, subprocess.CompletedProcess[str]] = {}
         for step in steps:
             if step.always or all(one.returncode == 0 for one in done.values()):
@@ -151,7 +151,7 @@ class Job:
 
 
 def section(heading: str) -> str:
-    """The block of code below a heading of the page."""
+    """The code block below a heading of the page."""
     (found,) = re.findall(rf"^## {heading}\n.*?^```\w+\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert isinstance(found, str)
     return found

@@ -1,4 +1,4 @@
-"""The parts of the zoo that need no registry: its rows, what counts as the same, and the list of judged findings."""
+"""The parts of the zoo that need no registry: its rows, the comparison of messages, and the list of judged findings."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_words_in_which_direct_runs_differ_may_be_anything() -> None:
     assert not fits([one, other], b'{"id":2,"at":"2027-01-01T00:00:00Z","n":[123]}')
     assert not fits([one, other], b'{"id":1,"at":"2027-01-01T00:00:00Z","n":[123]} ')
     assert not fits([one, one], other)
-    # A clock that stood still for two runs has moved in the third.
+    # A timestamp that was equal in two runs may differ in the third.
     assert fits([one, one, other], b'{"id":1,"at":"2027-01-01T00:00:00Z","n":[123]}')
 
 

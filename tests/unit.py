@@ -31,7 +31,7 @@ def is_unit(path: Path) -> bool:
 
 
 def _in_main_thread() -> bool:
-    """Whether this is the main thread: another one may have been left by an earlier test."""
+    """Whether this is the main thread; an earlier test may have left others running."""
     return threading.current_thread() is threading.main_thread()
 
 
@@ -40,7 +40,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._did: list[str] | None = None
-        """What the current unit test has done that it must not; None while none runs."""
+        """The forbidden things that the current unit test has done; None while none runs."""
         self._tell_of(subprocess.Popen, "__init__", "starts a process")
         for name in _STARTS:
             self._tell_of(os, name, f"starts a process (os.{name})")

@@ -1,10 +1,10 @@
-"""Commands in processes of their own that need not load the program first: they are forked from one that has loaded it.
+"""Runs commands in separate processes that need not load the program: they are forked from one that has loaded it.
 
-Most of the cost of a command, half a second and more, is loading modules, the same every time. So the first command
-that a test runs starts a process that loads what all commands need and then waits; each command is a fork of it, with
-the requested arguments, environment, directory and streams. From `main()` on it runs as it would by itself, and it ends
-as the interpreter ends. A child process that it starts for one of mcpproxy's modules is a fork, too. `serve` and the
-SDK's server are forked from processes of their own.
+Most of the cost of a command, half a second and more, is loading the same modules every time. So the first command that
+a test runs starts a process that loads what all commands need and then waits. Each command is a fork of this process,
+with the requested arguments, environment, directory and streams. From `main()` on it runs as it would by itself, and it
+ends as the interpreter ends. A child process that it starts for one of mcpproxy's modules is a fork, too. `serve` and
+the SDK's server are forked from two other processes.
 
 A fork does not show how a command starts: what it imports, and how the interpreter reacts to variables such as LC_ALL;
 PYTHONIOENCODING is handled here. `tests/mcpproxy/cli/test_dispatch_integration.py` runs the commands both ways and
@@ -47,7 +47,7 @@ _REDACTS: Final = {"share", "scan", "ship", "export", "--redact"}
 
 
 LOADED_LATE: Final = ("run", "serve", "tui", "up", "demo")
-"""Commands that start programs themselves, or whose start is a part of what they promise."""
+"""Commands that start programs themselves, or whose start is part of what they promise."""
 PROGRAM: Final = """#!{python} -IS
 import json, os, signal, socket, struct, sys
 if {{*sys.argv[1:2]}} & {{*{late!r}}}:
@@ -83,12 +83,12 @@ class Forks:
         """Start it.
 
         Args:
-            loads: `all`; `serve`, whose memory is measured, so it holds nothing else; `sdk`, a server of the SDK.
+            loads: `all`; `serve`, without anything else, as its memory is measured; or `sdk`, a server of the SDK.
         """
         self._lock = Lock()
         self._last = 0
         self._statuses: dict[int, int] = {}
-        """The pipe from which the exit code of a command is read, by its pid."""
+        """The pipes from which the exit codes of commands are read, by pid."""
         self._folder = tempfile.TemporaryDirectory(prefix="mcpproxy-forks-")
         self.place = Path(self._folder.name, "socket")
         """The socket to which programs connect, see `PROGRAM`."""
@@ -186,7 +186,7 @@ class Forks:
         return int(_NUMBER.unpack(said)[0])
 
     def program(self) -> str:
-        """A program that runs a command as `mcpproxy` does: most of them in a fork, which it waits for."""
+        """A program that runs commands as `mcpproxy` does, most of them in a fork that it waits for."""
         return PROGRAM.format(python=sys.executable, place=str(self.place), late=LOADED_LATE)
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class Forks:
 
 @cache
 def forks(loads: str = "all") -> Forks:
-    """The `Forks` of this process that has loaded `loads`; started at the first call."""
+    """This process's `Forks` with `loads` loaded; started at the first call."""
     made = Forks(loads)
     atexit.register(made.close)
     return made
@@ -282,7 +282,7 @@ class Started(subprocess.Popen[bytes]):
 
     def send_signal(self, sig: int) -> None:
         """Send it a signal, unless it has ended."""
-        # It may end at this moment, and is not our child, so its pid can be gone at once.
+        # It may end at this moment and is not a child of this process, so its pid can be gone at once.
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, sig)

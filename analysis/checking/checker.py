@@ -151,7 +151,7 @@ class Checker:
         findings: list[Finding] = []
         for message in contexts:
             findings += self._settled(self._look_at(message))
-        if len(contexts) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not contexts[0].is_again:
+        if len(contexts) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not contexts[0].is_repeat:
             reported: list[Finding] = []
             self._run(self._bound.of_message("batch", contexts[0], "").usual, contexts, reported)
             findings += self._settled(reported)
@@ -161,13 +161,13 @@ class Checker:
         kind, method = kind_of(context)
         if self._shown is not None:
             self._shown(context)
-        if context.is_again:
+        if context.is_repeat:
             return []
         plan = self._bound.of_message(kind, context, method)
         findings: list[Finding] = []
         if self._watching and context.session.number in self._watching:
             findings += self._tell_watchers(context)
-        if plan.outline.anomaly and (oddities := oddities_of(context)) is not NOTHING:
+        if plan.plan.anomaly and (oddities := oddities_of(context)) is not NOTHING:
             self._run(plan.odd_for(oddities), context, findings)
         if plan.usual:
             self._run(plan.usual, context, findings)
@@ -177,27 +177,27 @@ class Checker:
 
     def _look_closer(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
-        outline = plan.outline
-        body = context.body.get(outline.part)
+        unbound = plan.plan
+        body = context.body.get(unbound.part)
         if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
             self._run(plan.calls_for(present), context, findings)
         raw = searchable_bytes(context.message)
         for word in plan.words:
             if raw is None or word in raw:
                 self._run(plan.worded(word), context, findings)
-        if outline.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
+        if unbound.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
             for rule, hook in plan.meta:
                 findings += self._ask(rule, hook, context, metas)
         before, envelope, is_known = len(findings), None, False
-        if outline.by_envelope:
+        if unbound.by_envelope:
             envelope = words_of(context, "envelope")
             is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
                 self._run(plan.by_envelope, context, findings)
-        if outline.is_list:
+        if unbound.is_list:
             self._look_at_list(plan, context, findings)
-        elif outline.problems:
-            proves = outline.proves_rest if is_known else outline.proves
+        elif unbound.problems:
+            proves = unbound.proves_rest if is_known else unbound.proves
             if type(body) is not dict or proves is None or not proves(body):
                 self._look_at_shape(plan, context, findings)
         if envelope is not None and not is_known and len(findings) == before:
@@ -214,7 +214,7 @@ class Checker:
             plan.clean_words.add(words)
 
     def _look_at_shape(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
-        if plan.outline.needs_no_params and "params" not in context.body:
+        if plan.plan.needs_no_params and "params" not in context.body:
             return
         problems = problems_of(context)
         if problems:

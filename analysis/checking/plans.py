@@ -102,13 +102,13 @@ class BoundHookPlan:
     Hooks are bound when a message first needs them: most captures hold nothing odd.
     """
 
-    def __init__(self, outline: HookPlan, bind: Callable[[Wants], Calls]) -> None:
-        self.outline, self._bind = outline, bind
-        self.usual = bind(outline.usual)
-        self.looks_closer = outline.looks_closer
-        self.words = (*outline.worded,)
+    def __init__(self, plan: HookPlan, bind: Callable[[Wants], Calls]) -> None:
+        self.plan, self._bind = plan, bind
+        self.usual = bind(plan.usual)
+        self.looks_closer = plan.looks_closer
+        self.words = (*plan.worded,)
         """The keys of `worded`."""
-        self.members: frozenset[str] = frozenset().union(*(members for members, _, _ in outline.by_members))
+        self.members: frozenset[str] = frozenset().union(*(members for members, _, _ in plan.by_members))
         """Members whose presence triggers a hook."""
         self.clean_words = CleanWords()
         """Envelopes or lists that led to no findings."""
@@ -119,35 +119,35 @@ class BoundHookPlan:
     @cached_property
     def meta(self) -> Calls:
         """As in the hook plan; so are the next three."""
-        return self._bind(self.outline.meta)
+        return self._bind(self.plan.meta)
 
     @cached_property
     def problems(self) -> Calls:
         """As in the hook plan."""
-        return self._bind(self.outline.problems)
+        return self._bind(self.plan.problems)
 
     @cached_property
     def by_envelope(self) -> Calls:
         """As in the hook plan."""
-        return self._bind(self.outline.by_envelope)
+        return self._bind(self.plan.by_envelope)
 
     @cached_property
     def by_result(self) -> Calls:
         """As in the hook plan."""
-        return self._bind(self.outline.by_result)
+        return self._bind(self.plan.by_result)
 
     def worded(self, word: bytes) -> Calls:
         """The hooks that one of the `words` triggers."""
         calls = self._worded.get(word)
         if calls is None:
-            calls = self._worded[word] = self._bind(self.outline.worded[word])
+            calls = self._worded[word] = self._bind(self.plan.worded[word])
         return calls
 
     def odd_for(self, oddities: Odd) -> Calls:
         """The hooks that any of these oddities triggers."""
         calls = self._for_oddities.get(oddities)
         if calls is None:
-            calls = self._bind(tuple((rule, hook) for rule, hook in self.outline.anomaly if rule.oddities & oddities))
+            calls = self._bind(tuple((rule, hook) for rule, hook in self.plan.anomaly if rule.oddities & oddities))
             _keep(self._for_oddities, oddities, calls)
         return calls
 
@@ -155,7 +155,7 @@ class BoundHookPlan:
         """The hooks that any of these members triggers; all of them are in `members`."""
         calls = self._for_members.get(present)
         if calls is None:
-            waiting = self.outline.by_members
+            waiting = self.plan.by_members
             calls = self._bind(
                 tuple((rule, hook) for members, rule, hook in waiting if not members.isdisjoint(present))
             )
@@ -163,7 +163,7 @@ class BoundHookPlan:
         return calls
 
 
-class _Outlines:
+class _HookPlans:
     """The hook plans of all kinds. They do not depend on a capture: rules are asked only what they concern."""
 
     def __init__(self, picked: tuple[type[Rule], ...]) -> None:
@@ -176,11 +176,11 @@ class _Outlines:
 
     def of_messages(self, key: Hashable, kind: str, where: MessageContext, method: str) -> HookPlan:
         """The hooks for messages like this one."""
-        outline = self._messages.get(key)
-        if outline is None:
-            outline = self._outline(kind, where, method)
-            _keep(self._messages, key, outline)
-        return outline
+        plan = self._messages.get(key)
+        if plan is None:
+            plan = self._plan(kind, where, method)
+            _keep(self._messages, key, plan)
+        return plan
 
     def of_exchanges(
         self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, odd: OddExchange
@@ -213,23 +213,23 @@ class _Outlines:
             _keep(self._others, key, wants)
         return wants
 
-    def _outline(self, kind: str, where: MessageContext, method: str) -> HookPlan:
-        outline = HookPlan()
+    def _plan(self, kind: str, where: MessageContext, method: str) -> HookPlan:
+        plan = HookPlan()
         is_shaped = kind in _SHAPED
         if kind not in ("invalid", "aside", "batch"):
-            outline.anomaly = self._wants("anomaly", where, method)
+            plan.anomaly = self._wants("anomaly", where, method)
         if is_shaped:
-            outline.problems, outline.meta = self._wants("problems", where, method), self._wants("meta", where, method)
-        outline.is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
-        outline.part = "result" if kind in _OF_RESULTS else "params"
-        if outline.problems and kind in _PROVEN and not outline.is_list:
-            outline.proves, outline.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
-            outline.needs_no_params = needs_no_params(where)
+            plan.problems, plan.meta = self._wants("problems", where, method), self._wants("meta", where, method)
+        plan.is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
+        plan.part = "result" if kind in _OF_RESULTS else "params"
+        if plan.problems and kind in _PROVEN and not plan.is_list:
+            plan.proves, plan.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
+            plan.needs_no_params = needs_no_params(where)
         for hook in _HOOKS[kind]:
             for rule in self._concerned(hook, where, method):
                 if kind not in _OF_RESULTS or rule.results is None or kind in rule.results:
-                    _add(outline, rule, hook, method, where, is_shaped=is_shaped)
-        return outline
+                    _add(plan, rule, hook, method, where, is_shaped=is_shaped)
+        return plan
 
     def _wants(self, hook: str, where: MessageContext, method: str) -> Wants:
         return tuple((type(rule), hook) for rule in self._concerned(hook, where, method))
@@ -277,7 +277,7 @@ class BoundHookPlans:
             costs: records the cost of each rule; None to measure nothing.
             prepare: called with each rule before any of its hooks.
         """
-        self._outlines, self._costs, self._prepare = _outlines_of(tuple(picked)), costs, prepare
+        self._hook_plans, self._costs, self._prepare = _hook_plans_of(tuple(picked)), costs, prepare
         self.faults: dict[str, str] = {}
         """Exceptions by the id of the rule that raised them; the hooks of these rules are not bound."""
         self._rules: dict[type[Rule], Rule] = {}
@@ -300,9 +300,9 @@ class BoundHookPlans:
         )
         plan = self._messages.get(key)
         if plan is None:
-            outline = self._outlines.of_messages(key, kind, where, method)
+            unbound = self._hook_plans.of_messages(key, kind, where, method)
             self._note_faults()
-            plan = BoundHookPlan(outline, self._bind)
+            plan = BoundHookPlan(unbound, self._bind)
             _keep(self._messages, key, plan)
         return plan
 
@@ -321,13 +321,13 @@ class BoundHookPlans:
         # The revision of the transport differs from that only for the oldest one.
         transported = http.transported(session) if spoken[0] == 0 else spoken
         key = (hook, method, http.status, media, started, spoken, transported, odd)
-        return self._calls(key, partial(self._outlines.of_exchanges, key, hook, http, session, odd))
+        return self._calls(key, partial(self._hook_plans.of_exchanges, key, hook, http, session, odd))
 
     def of_session(self, hook: Literal["record", "end"], session: Session) -> Calls:
         """The hooks that run in all sessions like this one."""
         key = (hook, session.observed_start, session.is_http)
         return self._calls(
-            key, partial(self._outlines.of_sessions, hook, session.observed_start, is_http=session.is_http)
+            key, partial(self._hook_plans.of_sessions, hook, session.observed_start, is_http=session.is_http)
         )
 
     def switch_off(self, rule_id: str, fault: str) -> None:
@@ -347,7 +347,7 @@ class BoundHookPlans:
 
     def _note_faults(self) -> None:
         """Disable the rules that failed when they were asked what they concern, here or for an earlier capture."""
-        for rule_id, fault in self._outlines.faults.items():
+        for rule_id, fault in self._hook_plans.faults.items():
             if rule_id not in self.faults:
                 self.switch_off(rule_id, fault)
 
@@ -367,8 +367,8 @@ class BoundHookPlans:
 
 
 @lru_cache(maxsize=8)
-def _outlines_of(picked: tuple[type[Rule], ...]) -> _Outlines:
-    return _Outlines(picked)
+def _hook_plans_of(picked: tuple[type[Rule], ...]) -> _HookPlans:
+    return _HookPlans(picked)
 
 
 def _keep(cached: dict[Any, Any], key: Hashable, value: object) -> None:
@@ -377,20 +377,20 @@ def _keep(cached: dict[Any, Any], key: Hashable, value: object) -> None:
     cached[key] = value
 
 
-def _add(outline: HookPlan, rule: Rule, hook: str, method: str, like: MessageContext, *, is_shaped: bool) -> None:
+def _add(plan: HookPlan, rule: Rule, hook: str, method: str, like: MessageContext, *, is_shaped: bool) -> None:
     """Add a hook; only requests, notifications and results can contain the members or words that trigger it."""
     want = (type(rule), hook)
     goes_by = rule.decisive_words(hook, method, like) if is_shaped else None
-    if goes_by == "result" and outline.is_list:
-        outline.by_result += (want,)
+    if goes_by == "result" and plan.is_list:
+        plan.by_result += (want,)
     elif goes_by == "envelope":
-        outline.by_envelope += (want,)
+        plan.by_envelope += (want,)
     elif is_shaped and (word := rule.required_word_for(hook, method, like)):
-        outline.worded[word] = (*outline.worded.get(word, ()), want)
+        plan.worded[word] = (*plan.worded.get(word, ()), want)
     elif is_shaped and (members := rule.required_members_for(hook, method, like)):
-        outline.by_members += ((members, *want),)
+        plan.by_members += ((members, *want),)
     else:
-        outline.usual += (want,)
+        plan.usual += (want,)
 
 
 def named(error: Exception) -> str:

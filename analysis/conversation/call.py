@@ -170,10 +170,10 @@ class Call(Struct, eq=False):
     """The reason given in that cancellation. Untrusted text."""
     fault: Outcome | None = None
     """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
-    broken: RecordRef | None = None
+    exchange_end: RecordRef | None = None
     """The end of the HTTP exchange on which its response was due; None while that is open or resumed, and once there is
     a response."""
-    has_left: bool = False
+    client_closed: bool = False
     """Whether its client ended that exchange: the client gave up, although this does not cancel the request."""
     settled: Outcome | None = None
     """Its outcome, once nothing can change it."""
@@ -183,7 +183,7 @@ class Call(Struct, eq=False):
     """The shared count of losses of records; None if unknown."""
     losses_before: int = 0
     """That count when it was sent."""
-    meant_for_it: ProbableAnswer | None = None
+    guessed_response: ProbableAnswer | None = None
     """The first response that fits no request and was probably meant for this one."""
 
     # ---- what became of it
@@ -224,13 +224,13 @@ class Call(Struct, eq=False):
 
         A response may still have come after it. The outcome says whether it had failed before that.
         """
-        mark = self._given_up
+        mark = self._end_of_waiting
         return None if mark is None else mark.t_ns
 
     @property
     def cancelled_seq(self) -> int | None:
         """Number of the frame of the first cancellation, or of the record of the end of such an exchange."""
-        mark = self._given_up
+        mark = self._end_of_waiting
         return None if mark is None else mark.seq
 
     @property
@@ -240,7 +240,7 @@ class Call(Struct, eq=False):
         return None if cancelled_ns is None else max(0, cancelled_ns - self.started_ns)
 
     @property
-    def is_left(self) -> bool:
+    def is_closed_by_client(self) -> bool:
         """Whether its client cancelled it, or gave up on it, by closing its HTTP exchange."""
         over = None if self.http is None else self.http.over
         return over is not None and over.seq == self.cancelled_seq
@@ -251,15 +251,15 @@ class Call(Struct, eq=False):
         return None if self.cancellation is None else self.cancellation.seq
 
     @property
-    def _given_up(self) -> RecordRef | None:
-        return self.cancellation or (self.broken if self.has_left else None)
+    def _end_of_waiting(self) -> RecordRef | None:
+        return self.cancellation or (self.exchange_end if self.client_closed else None)
 
     @property
     def failure(self) -> RecordRef | None:
         """The end of the HTTP exchange with which it failed, or None if it has not failed."""
         if self.outcome is not _FAILED:
             return None
-        return self.broken or (None if self.http is None else self.http.over)
+        return self.exchange_end or (None if self.http is None else self.http.over)
 
     @property
     def over(self) -> RecordRef | None:
@@ -269,7 +269,7 @@ class Call(Struct, eq=False):
         the failure of its HTTP exchange. `calls.until_ns` in SQL has the same stamp, and goes on where this is None.
         """
         response = None if self.response is None else RecordRef(self.response.seq, self.response.t_ns)
-        marks = [mark for mark in (response, self._given_up, self.failure) if mark is not None]
+        marks = [mark for mark in (response, self._end_of_waiting, self.failure) if mark is not None]
         return min(marks, key=lambda mark: mark.t_ns, default=None)
 
     @property
@@ -281,12 +281,12 @@ class Call(Struct, eq=False):
     @property
     def broken_after_ns(self) -> int | None:
         """How long it had waited when its HTTP exchange ended without its response, or None if that did not happen."""
-        return None if self.broken is None else max(0, self.broken.t_ns - self.started_ns)
+        return None if self.exchange_end is None else max(0, self.exchange_end.t_ns - self.started_ns)
 
     @property
     def is_ended_by_leaving(self) -> bool:
         """Whether its client left, and no cancellation had ended it before."""
-        return self.has_left and self.broken is not None and self.cancelled_ns == self.broken.t_ns
+        return self.client_closed and self.exchange_end is not None and self.cancelled_ns == self.exchange_end.t_ns
 
     @property
     def abandoned_ns(self) -> int | None:
@@ -300,7 +300,7 @@ class Call(Struct, eq=False):
         waited_ns = self.cancelled_after_ns
         if waited_ns is None or self.request.method in ENDLESS:
             return None
-        is_given_up = self.has_left or waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason)
+        is_given_up = self.client_closed or waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason)
         return waited_ns if is_given_up else None
 
     @property
@@ -320,14 +320,14 @@ class Call(Struct, eq=False):
     @property
     def probable_answer(self) -> ProbableAnswer | None:
         """For an unanswered request: the first response that fits no request and was probably meant for this one."""
-        return self.meant_for_it if self.response is None else None
+        return self.guessed_response if self.response is None else None
 
     # ---- while it has no response
 
     @property
     def is_awaited(self) -> bool:
         """Whether its sender still waits for a response that can come."""
-        return self.cancellation is None and self.broken is None and self.request.method not in ENDLESS
+        return self.cancellation is None and self.exchange_end is None and self.request.method not in ENDLESS
 
     @property
     def is_open(self) -> bool:
@@ -367,7 +367,7 @@ class Call(Struct, eq=False):
     @property
     def id_state(self) -> IdState:
         """The state of its id."""
-        if self.broken is not None and self.http is not None and self.http.is_redirect:
+        if self.exchange_end is not None and self.http is not None and self.http.is_redirect:
             return _ID_FAILED
         return _ID_OPEN if self.cancellation is None else _ID_CANCELLED
 
@@ -387,11 +387,11 @@ class Call(Struct, eq=False):
         """The outcome without a response."""
         if self.fault is not None:
             return self.fault
-        if self.has_left and self.request.method == "initialize":
+        if self.client_closed and self.request.method == "initialize":
             return _UNANSWERED
-        if self.cancellation is not None or self.has_left:
+        if self.cancellation is not None or self.client_closed:
             return _CANCELLED
-        if self.broken is not None:
+        if self.exchange_end is not None:
             return _NOT_RECORDED if self.http is not None and self.may_be_in(self.http) else _FAILED
         return _NOT_RECORDED if self.may_be_lost else _UNANSWERED
 
@@ -401,8 +401,8 @@ class Call(Struct, eq=False):
         """Record its response."""
         self.response, self.ended_ns = response, response.t_ns
         self.settled = outcome_of(response, self.request)
-        if self.broken is not None or self.has_left:
-            self.broken, self.has_left = None, False
+        if self.exchange_end is not None or self.client_closed:
+            self.exchange_end, self.client_closed = None, False
         outer = self.outer
         if outer is not None and outer.settled is None and self.request.method != "ping":
             if outer.spans is None:
@@ -450,7 +450,7 @@ class MessageContext(Struct, eq=False):
     """The members of the message; empty if it is invalid."""
     call: Call | None = None
     """The call to which it belongs. A request opens it, and a response answers it; but a message that comes again
-    (`is_again`) belongs to the call of the first one, and a response that no client can have read to the call that
+    (`is_repeat`) belongs to the call of the first one, and a response that no client can have read to the call that
     it would have answered."""
     answered: Call | None = None
     """For a response: `call`, if it answers it. None for one that pairs with nothing, comes again or is unread."""
@@ -482,9 +482,9 @@ class MessageContext(Struct, eq=False):
     """The task that it is about, or creates."""
     subscription: Subscription | None = None
     """The subscription that it begins, ends or belongs to."""
-    meant: GuessedRequest | None = None
+    guessed_request: GuessedRequest | None = None
     """For a response that fits no request: the open request that it was probably meant for, if any."""
-    is_again: bool = False
+    is_repeat: bool = False
     """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
     digest: bytes | None = None
     """The identity of its result, kept by `analysis.rules.unchanged_content`."""
@@ -507,7 +507,7 @@ class MessageContext(Struct, eq=False):
         return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property
-    def is_beside(self) -> bool:
+    def is_stray_body(self) -> bool:
         """Whether it is an HTTP body that is not a message, where no message is due.
 
         Messages of clients travel in POST requests, and responses that answer no request hold none.
@@ -568,7 +568,7 @@ def context_of(
         earlier,
         http,
         call.request if call is not None else message if isinstance(message, Request) else None,
-        meant=meant,
+        guessed_request=meant,
     )
 
 

@@ -61,8 +61,8 @@ def _fault(waiting: Call) -> Outcome | None:
     which must not be cancelled.
     """
     request, session = waiting.request, waiting.session
-    if waiting.broken is not None:
-        return None if waiting.has_left else _FAILED
+    if waiting.exchange_end is not None:
+        return None if waiting.client_closed else _FAILED
     is_gone = session is not None and not session.is_http and "server" in session.closed_ns
     is_lost = request.sender == "client" and (is_gone or request.method == "initialize")
     return _UNANSWERED if is_lost else None

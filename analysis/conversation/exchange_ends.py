@@ -63,8 +63,8 @@ class ExchangeEnds:
             if waiting is None or (http.is_redirect and waiting.http is not http):
                 continue  # it has come again already
             if not is_older and not is_refused and by != "proxy":
-                waiting.broken = RecordRef(record.seq, record.t_ns)
-                waiting.has_left = by == "client" and waiting.era != "modern" and not http.is_redirect
+                waiting.exchange_end = RecordRef(record.seq, record.t_ns)
+                waiting.client_closed = by == "client" and waiting.era != "modern" and not http.is_redirect
                 self._under_way.changed[waiting] = None
             if may_follow or is_resuming:
                 continue

@@ -24,14 +24,14 @@ def failed_by(http: HttpExchange) -> FailedBy | None:
     if http.status is not None and http.status >= _REFUSED:
         if http.is_ours:
             return "network" if http.status in GATEWAYS else "client"
-        is_gateway = http.status in GATEWAYS or http.is_signed or _UPSTREAM.search(http.said) is not None
+        is_gateway = http.status in GATEWAYS or http.is_signed or _UPSTREAM.search(http.response_gist) is not None
         return "gateway" if is_gateway else "server"
     if http.ended_by == "client":
         # A client may stop listening at any time.
-        return "client" if http.let_go or http.status is None else None
+        return "client" if http.unawaited or http.status is None else None
     if http.ended_by == "error":
         return "network"
     if http.ended_by == "server":
         return "server"
-    is_lost = any(call.outcome is Outcome.FAILED for call in http.let_go) and not http.is_redirect
+    is_lost = any(call.outcome is Outcome.FAILED for call in http.unawaited) and not http.is_redirect
     return "server" if is_lost else None  # it ended as it should, and brought no answer

@@ -21,6 +21,7 @@ from analysis.conversation.exchange_ends import ExchangeEnds
 from analysis.conversation.handshake import advance_state, is_modern, text_of
 from analysis.conversation.http_exchange import MAX_OPEN_HTTP_EXCHANGES, HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
+from analysis.conversation.http_shortcut import HttpShortcut
 from analysis.conversation.links import Links
 from analysis.conversation.meaning import ContextBuilder, is_unjudged
 from analysis.conversation.message import (
@@ -32,12 +33,11 @@ from analysis.conversation.message import (
 )
 from analysis.conversation.multi_round import MAX_CHAINS
 from analysis.conversation.pairing import Pairing
+from analysis.conversation.pipe_shortcut import PipeShortcut
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import MAX_SESSIONS, Routing
 from analysis.conversation.session import Peer, Session
-from analysis.conversation.straight import Straight
-from analysis.conversation.straight_http import StraightHttp
 from analysis.conversation.subscriptions import MAX_SUBSCRIPTIONS
 from analysis.conversation.tasks import MAX_TASKS
 from analysis.conversation.under_way import UnderWay
@@ -114,11 +114,11 @@ class Fold:
         )
         self._ends = ExchangeEnds(self.tables, self.under_way, self.addressing, self.links.chains)
         self._assembly = Assembly()
-        self._straight = Straight(self.tables, self.under_way, self.links, cancellations, self._assembly)
-        self._straight_http = StraightHttp(
+        self._pipe_shortcut = PipeShortcut(self.tables, self.under_way, self.links, cancellations, self._assembly)
+        self._http_shortcut = HttpShortcut(
             self.tables, self.under_way, self.links, self.addressing, pairing, self.routing.used
         )
-        self._prepared: Straight | StraightHttp | None = None
+        self._prepared: PipeShortcut | HttpShortcut | None = None
         """The shortcut that is prepared; None if something that it depends on has changed."""
 
     @property
@@ -196,11 +196,11 @@ class Fold:
                 return self._assembled(item)
             if exchange is not None:
                 return (self._see(flawless(item, body)),)
-            straight = self._straight
-            if self._prepared is not straight:
-                straight.prepare(self._last if self._last is self.routing.of_pipe else None)
-                self._prepared = straight
-            plain = straight.try_frame(item, body) if straight.is_open else None
+            shortcut = self._pipe_shortcut
+            if self._prepared is not shortcut:
+                shortcut.prepare(self._last if self._last is self.routing.of_pipe else None)
+                self._prepared = shortcut
+            plain = shortcut.try_frame(item, body) if shortcut.is_open else None
             return self._assembled(item) if plain is None else (plain,)
         if isinstance(item, Record):
             if item.skipped:
@@ -276,7 +276,7 @@ class Fold:
                 self.unjudged += 1
             self.links.follow(context)
             advance_state(context)
-        session.heard[message.sender] = message.seq
+        session.last_seq[message.sender] = message.seq
         if session not in self.routing.stirred:
             self.routing.stir(session)
         if http is not None:
@@ -291,11 +291,11 @@ class Fold:
         """Returns a plain message over HTTP with its meaning, or None if it is not plain."""
         if isinstance(message, Invalid) or message.frames[0].body is None:
             return None
-        straight = self._straight_http
-        if self._prepared is not straight or straight.session is not session:
-            straight.prepare(session)
-            self._prepared = straight
-        return straight.try_message(message, http) if straight.is_open else None
+        shortcut = self._http_shortcut
+        if self._prepared is not shortcut or shortcut.session is not session:
+            shortcut.prepare(session)
+            self._prepared = shortcut
+        return shortcut.try_message(message, http) if shortcut.is_open else None
 
     def _is_repeated(self, message: Message, http: HttpExchange) -> bool:
         """Whether a message comes again because the exchange that carried it was redirected."""
@@ -312,7 +312,7 @@ class Fold:
             for key in self.addressing.requests_in(http.number):
                 waiting = self.tables["client"].get(key)
                 if waiting is not None:
-                    waiting.http, waiting.broken = http, None
+                    waiting.http, waiting.exchange_end = http, None
                     waiting.redirects += 1
                     self.under_way.changed[waiting] = None
         return True
@@ -323,7 +323,7 @@ class Fold:
         session = http.session or self.routing.session_of(message, http, is_modern=False)
         session.last_ns = message.t_ns
         context = context_of(message, session, state=session.state, http=http)
-        context.is_again = True
+        context.is_repeat = True
         if first is not None:
             context.revision, context.rank, context.era, context.request = (
                 first.revision,
@@ -402,8 +402,8 @@ class Fold:
         if http.unrecorded or http.missed:
             self._miss(http)
         if members.get("stage") == "end":
-            http.let_go = self._ends.on_exchange_end(record, http)
-            self.failed += sum(call.settled not in (_CANCELLED, _NOT_RECORDED) for call in http.let_go)
+            http.unawaited = self._ends.on_exchange_end(record, http)
+            self.failed += sum(call.settled not in (_CANCELLED, _NOT_RECORDED) for call in http.unawaited)
             if http.session is not None:
                 self.routing.stir(http.session)  # rules remember how it ended
             if not http.is_redirect:
@@ -429,7 +429,7 @@ class Fold:
             for key in self.addressing.requests_in(http.stream) if http.stream != number else ():
                 waiting = self.tables["client"].get(key)
                 if waiting is not None and waiting.cancellation is None:
-                    waiting.broken, waiting.has_left = None, False
+                    waiting.exchange_end, waiting.client_closed = None, False
                     self.under_way.changed[waiting] = None
         elif members.get("event") == "ended":
             http, id_ = self.exchanges.get_or_create(number), text_of(members.get("event_id"))

@@ -62,10 +62,10 @@ def guess(
     waiting = [call for call in open_ if _fits(response, call.request.method)]
     if not waiting:
         return None
-    meant = next((call for call in waiting if call.meant_for_it is None), waiting[0])
+    meant = next((call for call in waiting if call.guessed_response is None), waiting[0])
     id_ = response.id
     answer = ProbableAnswer(response.seq, None if id_ is None or id_.type == "null" else quoted(id_.text))
-    meant.meant_for_it = meant.meant_for_it or answer
+    meant.guessed_response = meant.guessed_response or answer
     if len(waiting) == 1 and not is_cut:
         which = "the only request"
     else:

@@ -120,7 +120,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Every `WWW-Authenticate` of the response, in order."""
     metadata: str | None = None
     """The `.well-known` document that it returned, truncated."""
-    said: str = ""
+    response_gist: str = ""
     """The gist of a response that is not an MCP message, in one line. Untrusted text."""
     is_signed: bool = False
     """Whether that text names the program that the `Server` field names: then that program wrote the text, and did not
@@ -159,7 +159,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """The last exchange that repeats its messages after a redirect; weak, because that exchange refers to this one."""
     closed: int = 0
     """How many of the first requests that it carried were no longer open at its last end."""
-    let_go: "Sequence[Call]" = ()
+    unawaited: "Sequence[Call]" = ()
     """Requests in it for which no response is awaited any longer, as it has ended."""
     _is_streamable: bool | None = None
     memory: dict[str, Any] = {}
@@ -188,7 +188,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
     latest: "MessageContext | None" = None
     """The server's last message."""
-    gave: SessionId | None = None
+    assigned_id: SessionId | None = None
     """The session id that its response assigned."""
     held_bytes: int = 0
     """Bytes in the frames of the messages that it keeps."""
@@ -203,24 +203,24 @@ class HttpExchange(Struct, eq=False, weakref=True):
         request, response, stage = members.get("request"), members.get("response"), members.get("stage")
         self.has_news = False
         if request is not self._request and isinstance(request, dict):
-            self._ask(request)
+            self._set_request(request)
         if stage == "request" and self.started is None and isinstance(request, dict):
             self.started = at
         if isinstance(response, dict):
             if response is not self._response:
-                self._answer(response)
+                self._set_response(response)
             self.answered = self.answered or at
         if stage == "end":
             self.answered = self.answered or at
             self.ended_by = _text(members.get("ended_by")) or "error"
             self.over = self.over or at
-        self._note(members)
+        self._update_common_members(members)
         if not _SELDOM.isdisjoint(members):
-            self._learn(members, at)
+            self._update_rare_members(members, at)
         if "missing" in members or _CODING in self.answer_fields or _CODING in self.fields:
             self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
 
-    def _note(self, members: dict[str, Any]) -> None:
+    def _update_common_members(self, members: dict[str, Any]) -> None:
         """Update it from the members that most records have, apart from the heads."""
         peer, conn, key = members.get("peer"), members.get("conn"), members.get("uri_key")
         if peer and isinstance(peer, str):
@@ -235,16 +235,16 @@ class HttpExchange(Struct, eq=False, weakref=True):
         if type(answered) is int:
             self.response_size = answered
 
-    def _ask(self, request: dict[str, Any]) -> None:
+    def _set_request(self, request: dict[str, Any]) -> None:
         """Update it from the head of the request."""
         head = request if type(request) is Head else Head(request)
         self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
         self.fields, self.doubled = head.fields, head.doubled
-        if self.gave is not None:
-            self.gave.path = self.path
+        if self.assigned_id is not None:
+            self.assigned_id.path = self.path
 
-    def _answer(self, response: dict[str, Any]) -> None:
+    def _set_response(self, response: dict[str, Any]) -> None:
         """Update it from the head of the response."""
         head = response if type(response) is Head else Head(response)
         self._response, self.has_news = head, True
@@ -256,13 +256,13 @@ class HttpExchange(Struct, eq=False, weakref=True):
         if _CHALLENGE in head.fields:
             self.challenges = values_of(head.get("headers"), _CHALLENGE)
 
-    def _learn(self, members: dict[str, Any], at: RecordRef | None) -> None:
+    def _update_rare_members(self, members: dict[str, Any], at: RecordRef | None) -> None:
         """Update it from the members that few records have."""
         self.error = _text(members.get("error"))[:MAX_GIST_CHARS] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
-        if "response_text" in members and not self.said:
+        if "response_text" in members and not self.response_gist:
             said = _text(members["response_text"])
-            self.said = gist(said)
+            self.response_gist = gist(said)
             self.is_signed = len(self.maker) >= SHORTEST_NAME and self.maker in said.lower()
         if "endpoints" in members:
             self._announce(members["endpoints"], at)
@@ -497,7 +497,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     def forget(self) -> None:
         """Drop its messages and calls: each refers to its exchange, and garbage in such cycles stays for long."""
-        self.sent, self.received, self.let_go, self.latest, self.settled, self.held_bytes = (), (), (), None, None, 0
+        self.sent, self.received, self.unawaited, self.latest, self.settled, self.held_bytes = (), (), (), None, None, 0
 
 
 class HttpTraffic:

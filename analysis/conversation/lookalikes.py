@@ -55,7 +55,7 @@ class Lookalikes:
         client, session = self._on_conn.get(http.conn) or ("", None)
         return session if client == http.client else None
 
-    def begin(self, before: Session | None, http: HttpExchange) -> None:
+    def on_initialize(self, before: Session | None, http: HttpExchange) -> None:
         """Note that an `initialize` without a session id begins a session.
 
         Args:
@@ -69,7 +69,7 @@ class Lookalikes:
         elif before.state != "new" and (self.last_on(http) is before or self._is_connected(before, http)):
             self._prove(http.client)
 
-    def know(self, session: Session, http: HttpExchange) -> None:
+    def note_session(self, session: Session, http: HttpExchange) -> None:
         """Note that a session has messages of a client without a session id."""
         alike = self._alike.get(http.client)
         if alike is None:
@@ -79,7 +79,7 @@ class Lookalikes:
         if alike.has_several:
             self._guess(session)
 
-    def carry(self, session: Session, latest: Session | None, http: HttpExchange) -> None:
+    def on_message_without_id(self, session: Session, latest: Session | None, http: HttpExchange) -> None:
         """Note that an exchange without a session id carries a message of a session.
 
         Args:
@@ -87,7 +87,7 @@ class Lookalikes:
             latest: the session that the same client, or another like it, began last; None if there is none.
             http: the exchange.
         """
-        self.know(session, http)
+        self.note_session(session, http)
         self._alike[http.client].exchanges.append((ref(http), session))
         self._on_conn.put(http.conn, (http.client, session))
         if latest is not None and latest is not session and latest.opened_ns > session.opened_ns:
@@ -98,7 +98,7 @@ class Lookalikes:
         if self._overlapped.pop(session.number, None) is not None:
             self._prove(http.client)
 
-    def identified(self, session: Session, http: HttpExchange) -> None:
+    def on_session_id(self, session: Session, http: HttpExchange) -> None:
         """Note that a session has received an id, which distinguishes it from all others."""
         self.guesses -= session.is_guess
         session.is_guess = False

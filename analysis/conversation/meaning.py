@@ -1,7 +1,7 @@
 """Meaning: what a message of any kind means in its session.
 
 This is the full path, which checks everything about a message. Most messages take a shortcut instead
-(`analysis.conversation.straight`), with the same result.
+(`analysis.conversation.pipe_shortcut`), with the same result.
 """
 
 from typing import Final

@@ -160,7 +160,7 @@ class Routing:
         else:
             session = remembered[0]
         if is_modern:
-            self._lookalikes.know(session, http)
+            self._lookalikes.note_session(session, http)
             # A request that omits the name is taken to come from the client that gave it.
             for name in {_name(message), ""}:
                 self._by_client.put((http.client, "modern", name), (session, message.t_ns))
@@ -186,8 +186,8 @@ class Routing:
         latest = self._by_client.get(who)
         before = None if latest is None else latest[0]
         if is_opening:
-            self._lookalikes.begin(before, http)
-        self._lookalikes.carry(session, None if is_opening else before, http)
+            self._lookalikes.on_initialize(before, http)
+        self._lookalikes.on_message_without_id(session, None if is_opening else before, http)
         if is_opening or before is None or session.opened_ns >= before.opened_ns:
             self._by_client.put(who, (session, message.t_ns))
 
@@ -258,7 +258,7 @@ class Routing:
         if key and opened is not None and key not in self._by_key:
             self._by_key.put(key, opened)
             self._by_client.pop((http.client, "handshake", ""), None)
-            self._lookalikes.identified(opened, http)
+            self._lookalikes.on_session_id(opened, http)
         elif opened is not None and not key and http.is_opening and http.status is not None and http.status < 300:
             self._lookalikes.on_initialize_without_id(opened, http)
         if http.uri_key and http.method == "GET" and (opened is None or http.uri_key not in self._by_key):

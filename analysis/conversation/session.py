@@ -50,7 +50,7 @@ class Session:
             "closed_ns",
             "declared",
         ),
-        *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
+        *("delimited", "epoch", "eras", "handshake", "has_initialized", "last_seq", "initialize", "introduced"),
         *("gaps", "in_flight", "is_guess", "learned", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
@@ -114,7 +114,7 @@ class Session:
         """What rules have learned so far and others need, such as that a list is known (`analysis.rules.support`)."""
         self.received: dict[Side, int] = {"client": -1, "server": -1}
         """By side, the last message of the other side that it has provably received, as it answered it (P2)."""
-        self.heard: dict[Side, int] = {}
+        self.last_seq: dict[Side, int] = {}
         """By side, the number of its last message."""
         self.last_request: dict[Side, int] = {}
         """By side, the number of its last request."""
@@ -155,7 +155,7 @@ class Session:
         A completed handshake stays: another one on the same pipe would be a mistake, and is rare.
         """
         self.observed_start = False
-        self.lost_seq = max(self.heard.values(), default=0)
+        self.lost_seq = max(self.last_seq.values(), default=0)
         self.is_modern = False  # as far as it can be proved
         self.eras.clear()
         self.declared.pop("modern", None)  # another one may be lost

@@ -28,7 +28,7 @@ def on_response(ids: SessionIds, http: HttpExchange) -> None:
     known.last = http.answered
     if known.given is None and given != named:
         known.given, known.order, known.path, known.session = http.answered, http.order, http.path, http.session
-        known.is_of_opening, http.gave = http.is_opening, known
+        known.is_of_opening, http.assigned_id = http.is_opening, known
         ids.give(known, http.client)
     if known.order == http.order and http.session is not None and http.is_opening and given:
         ids.assign(http.session, given)

@@ -45,7 +45,7 @@ class Facts:
         self.__dict__.update(known)
         return self
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Drop the message and its call; keep what was worked out."""
         self.add(message=None, call=None, parts=())
 
@@ -72,8 +72,8 @@ class Facts:
         return False
 
     @Fact
-    def is_beside(self) -> bool:
-        """See `MessageContext.is_beside`."""
+    def is_stray_body(self) -> bool:
+        """See `MessageContext.is_stray_body`."""
         return False
 
     # ---- facts
@@ -161,7 +161,7 @@ class Facts:
     @Fact
     def problem(self) -> str | None:
         """The rule that the frame breaks by itself."""
-        return None if self.message is None or self.is_beside else problem_of(self.message)
+        return None if self.message is None or self.is_stray_body else problem_of(self.message)
 
     @Fact
     def rules(self) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ def facts_of(context: MessageContext, call: Call | None = None, *, is_open: bool
         message=context.message,
         call=call or context.answered,
         is_open=is_open,
-        is_beside=context.is_beside,
+        is_stray_body=context.is_stray_body,
         session=context.session.number or None,
     )
 

@@ -41,7 +41,7 @@ class Filter:
         """Let facts outlive their message: work out all that the filter can ask, drop the message, and return them."""
         for test in self.tests:
             test(facts)
-        facts.let_go()
+        facts.release()
         return facts
 
 

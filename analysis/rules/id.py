@@ -198,12 +198,12 @@ class UnknownResponse(Rule):
                 elsewhere = _in_other_session(context, self.fold)
             if elsewhere is None:
                 yield self.finding(
-                    context, with_guess(f"no request has the id {_id(context)}", context.meant), pointer="/id"
+                    context, with_guess(f"no request has the id {_id(context)}", context.guessed_request), pointer="/id"
                 )
                 return
             number, seq = elsewhere
             text = f"no request in this session has the id {_id(context)}, but one in session {number} has"
-            yield self.finding(context, with_guess(text, context.meant), pointer="/id", related=(seq,))
+            yield self.finding(context, with_guess(text, context.guessed_request), pointer="/id", related=(seq,))
 
 
 class SelfAnswered(Rule):

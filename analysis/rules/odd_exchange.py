@@ -63,7 +63,7 @@ def oddities_in(http: HttpExchange, session: Session | None) -> OddExchange:
         found |= OddExchange.HEADERS
     if http.announced_by is not None:
         found |= OddExchange.OLDER
-    if http.ended_by not in (None, "complete") or http.let_go or http.resumption is not None:
+    if http.ended_by not in (None, "complete") or http.unawaited or http.resumption is not None:
         found |= OddExchange.END
     return found
 

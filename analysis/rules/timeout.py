@@ -145,7 +145,7 @@ class InitializeUnanswered(_AtEnd):
                 yield self._found(late)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for call in http.let_go:
+        for call in http.unawaited:
             if call.request.method == "initialize" and call.outcome is Outcome.UNANSWERED:
                 waited_ns = (call.cancelled_ns or call.started_ns) - call.started_ns
                 if waited_ns >= RACE_NS:
@@ -207,12 +207,12 @@ class PingUnanswered(_AtEnd):
         is_lost = session.lost_seq >= seq  # the answer may have been lost
         is_gone = is_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
         is_over = _is_for_http(context) or session.unjudged.get(other, -1) > seq
-        if is_gone or is_over or session.heard.get(other, -1) < seq:
+        if is_gone or is_over or session.last_seq.get(other, -1) < seq:
             return
         if len(pings.reported) < _MAX_REMEMBERED_REQUESTS:
             pings.reported.add(seq)
         text = f"{_name(request)} is still unanswered after 10 s, although the {other} sends other messages"
-        yield self.finding(context, text, blames=other, related=(session.heard[other],))
+        yield self.finding(context, text, blames=other, related=(session.last_seq[other],))
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         reported = (session.memory.get(self.id) or _Pings()).reported
@@ -323,7 +323,7 @@ class AbandonedRequest(Rule):
         return () if context.cancelled is None else self._late_findings(context.session, context.cancelled)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for call in http.let_go:
+        for call in http.unawaited:
             if call.cancelled_seq is not None and http.over is not None and call.cancelled_seq == http.over.seq:
                 yield from self._late_findings(session, call, http)
 
@@ -340,9 +340,11 @@ class AbandonedRequest(Rule):
         context, other = _seen_request(session, request, self.fold), other_side(request.sender)
         http = http or context.http
         is_silent = (
-            not (http.received or http.unrecorded) if http is not None else session.heard.get(other, -1) < request.seq
+            not (http.received or http.unrecorded)
+            if http is not None
+            else session.last_seq.get(other, -1) < request.seq
         )
-        has_hung = is_silent and waited_ns >= SLOW_NS and (call.has_left or timed_out(call.cancel_reason))
+        has_hung = is_silent and waited_ns >= SLOW_NS and (call.client_closed or timed_out(call.cancel_reason))
         text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
         text = with_guess(text + " without a message from the " + other if has_hung else text, call.probable_answer)
         related = (call.cancelled_seq,) if call.cancelled_seq is not None else ()

@@ -93,11 +93,11 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
 
 
 @cache
-def form_of(body: Body) -> Shape:
+def shape_of(body: Body) -> Shape:
     """The shape of a body in its revision."""
-    form = _form(_bodies()[body], body.rank)
-    assert form is not None, "no body is declared as any"
-    return form
+    shape = _shape(_bodies()[body], body.rank)
+    assert shape is not None, "no body is declared as any"
+    return shape
 
 
 @cache
@@ -122,7 +122,7 @@ def _bodies() -> dict[Body, Declaration]:
 _TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float, "boolean": bool}
 
 
-def _form(
+def _shape(
     declared: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
 ) -> Shape | None:
     """Returns the declared shape, or None if anything is allowed."""
@@ -134,25 +134,25 @@ def _form(
         return Json() if declared == "json" else Scalar(frozenset({_TYPES[declared]}), format_, low, high)
     ((word, inner),) = declared.items()
     if word == "any of":
-        return _form_of_arms(inner, rank)
+        return _shape_of_arms(inner, rank)
     if word == "choice":
         return Choice(tuple(inner))
-    return List(_form(inner, rank)) if word == "array" else Map(_form(inner, rank))
+    return List(_shape(inner, rank)) if word == "array" else Map(_shape(inner, rank))
 
 
-def _form_of_arms(arms: list[Declaration], rank: int) -> Shape | None:
+def _shape_of_arms(arms: list[Declaration], rank: int) -> Shape | None:
     scalars = frozenset(_TYPES[arm] for arm in arms if isinstance(arm, str) and arm in _TYPES)
-    forms: list[Shape] = [Scalar(scalars)] if scalars else []
+    shapes: list[Shape] = [Scalar(scalars)] if scalars else []
     has_objects = any(isinstance(arm, str) and "/" in arm for arm in arms)
     for arm in arms:
         if isinstance(arm, str):
             is_absent = arm in _TYPES or rank < TYPES_SINCE.get(_name(arm), 0)
         else:
             is_absent = rank < LISTS_SINCE and has_objects and "array" in arm
-        form = None if is_absent else _form(arm, rank)
-        if form is not None:
-            forms.append(form)
-    return forms[0] if len(forms) == 1 and scalars else Alternatives(forms)
+        shape = None if is_absent else _shape(arm, rank)
+        if shape is not None:
+            shapes.append(shape)
+    return shapes[0] if len(shapes) == 1 and scalars else Alternatives(shapes)
 
 
 def _name(key: str) -> str:
@@ -169,13 +169,13 @@ def _object(type_: str, rank: int) -> Shape:
             continue
         must = "required" in declared or (key in REQUIRED and rank < MODERN)
         low, high = declared.get("least", -inf), declared.get("most", inf)
-        form = None if key in ANYTHING else _form(declared["is"], rank, format_of(name, member), low, high)
-        is_nullable = form is None or isinstance(form, Json) or key in NULLABLE
+        shape = None if key in ANYTHING else _shape(declared["is"], rank, format_of(name, member), low, high)
+        is_nullable = shape is None or isinstance(shape, Json) or key in NULLABLE
         is_elsewhere = (
             rank >= MODERN and must and member in ELSEWHERE and (member != "_meta" or name.endswith("Params"))
         )
-        plain = _ANY if form is None else form.plain
-        members[member] = Member(form, not must and not is_nullable, is_elsewhere, plain)
+        plain = _ANY if shape is None else shape.plain
+        members[member] = Member(shape, not must and not is_nullable, is_elsewhere, plain)
         if must:
             required.add(member)
     return Object(name, members, frozenset(required))

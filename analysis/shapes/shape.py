@@ -188,10 +188,10 @@ class List(Shape):
         return isinstance(step, str) and step.startswith("list[")
 
 
-def _are_proved(form: Shape, values: Iterable[Any]) -> bool:
-    plain = form.plain
+def _are_proved(shape: Shape, values: Iterable[Any]) -> bool:
+    plain = shape.plain
     for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than the work itself
-        if type(value) not in plain and not form.certainly_fits(value):
+        if type(value) not in plain and not shape.certainly_fits(value):
             return False
     return True
 
@@ -238,7 +238,7 @@ class Map(Shape):
 class Member(NamedTuple):
     """A member that a revision declares."""
 
-    form: Shape | None
+    shape: Shape | None
     is_optional: bool
     """Whether it may be absent but may not be null."""
     is_elsewhere: bool
@@ -255,7 +255,7 @@ class Object(Shape):
     def __init__(self, name: str, members: dict[str, Member], required: frozenset[str]) -> None:
         self.name, self.members, self.required = name, members, required
         self.ours = tuple(member for member in required if (name, member) in REQUIRED)
-        self.open = {name: (member.form, member.plain) for name, member in members.items() if member.form is not None}
+        self.open = {name: (member.shape, member.plain) for name, member in members.items() if member.shape is not None}
 
     def likeness(self, value: dict[str, Any]) -> float:
         """The share of the requirements that a value meets, from 0 to 1."""
@@ -267,18 +267,18 @@ class Object(Shape):
         open_ = self.open
         for name, inner in value.items():
             if name in open_:
-                form, plain = open_[name]
-                if type(inner) not in plain and not form.certainly_fits(inner):
+                shape, plain = open_[name]
+                if type(inner) not in plain and not shape.certainly_fits(inner):
                     return False
         return not self.ours or all(value[name] is not None for name in self.ours)
 
     def sparing(self, name: str, known: frozenset[str]) -> "Object":
         """The same shape, but `certainly_fits` skips those members of `name` that are `known` to be valid."""
-        form, plain = self.open.get(name, (None, frozenset()))
-        if not isinstance(form, Object):
+        shape, plain = self.open.get(name, (None, frozenset()))
+        if not isinstance(shape, Object):
             return self
-        inner, outer = copy(form), copy(self)
-        inner.open = {name: member for name, member in form.open.items() if name not in known}
+        inner, outer = copy(shape), copy(self)
+        inner.open = {name: member for name, member in shape.open.items() if name not in known}
         outer.open = {**self.open, name: (inner, plain)}
         return outer
 
@@ -293,10 +293,10 @@ class Object(Shape):
             if inner is None:
                 if member.is_optional:
                     look.report((path, name), f"{name} is null: omit it instead", "null")
-                elif isinstance(member.form, Alternatives):
-                    member.form.collect_problems(None, (path, name), look)
-            elif member.form is not None:
-                member.form.collect_problems(inner, (path, name), look)
+                elif isinstance(member.shape, Alternatives):
+                    member.shape.collect_problems(None, (path, name), look)
+            elif member.shape is not None:
+                member.shape.collect_problems(inner, (path, name), look)
         for name in self.ours:
             if value.get(name) is None:
                 look.report((path, name), f"{name} is missing", "shape")
@@ -305,7 +305,7 @@ class Object(Shape):
         if not isinstance(value, dict):
             return value
         return {
-            name: value[name] if member.form is None else member.form.cut(value[name], budget)
+            name: value[name] if member.shape is None else member.shape.cut(value[name], budget)
             for name, member in self.members.items()
             if name in value
         }
@@ -329,12 +329,12 @@ class Alternatives(Shape):
         self.words = _listed([*dict.fromkeys(arm.words for arm in arms)])
 
     def _tells(self, tag: str) -> bool:
-        forms = [arm.members[tag].form if tag in arm.members else None for arm in self.objects]
-        return bool(forms) and all(isinstance(form, Choice) for form in forms)
+        shapes = [arm.members[tag].shape if tag in arm.members else None for arm in self.objects]
+        return bool(shapes) and all(isinstance(shape, Choice) for shape in shapes)
 
     def _constants(self, arm: Object) -> frozenset[str]:
-        form = arm.members[self.tag].form if self.tag is not None else None
-        return form.values if isinstance(form, Choice) else frozenset()
+        shape = arm.members[self.tag].shape if self.tag is not None else None
+        return shape.values if isinstance(shape, Choice) else frozenset()
 
     def pick(self, value: Any) -> Shape | None:
         """Returns the arm that a value is meant for, or None if it matches no arm."""

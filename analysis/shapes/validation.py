@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from analysis.conversation.message import MISSING
 from analysis.protocol.revisions import MODERN
-from analysis.shapes.body_table import TASK_METHODS, TASKS, Body, Part, body_of, form_of
+from analysis.shapes.body_table import TASK_METHODS, TASKS, Body, Part, body_of, shape_of
 from analysis.shapes.shape import (
     MAX_PROBLEMS,
     Alternatives,
@@ -86,8 +86,10 @@ def usual_proof(
     body = body_of(part, method, rank, None)
     if body is None:
         return None
-    form = form_of(body)
-    proves = form.sparing("_meta", known).certainly_fits if known and isinstance(form, Object) else form.certainly_fits
+    shape = shape_of(body)
+    proves = (
+        shape.sparing("_meta", known).certainly_fits if known and isinstance(shape, Object) else shape.certainly_fits
+    )
     if part != "result":
         return proves
     if rank >= MODERN:
@@ -106,26 +108,26 @@ def may_be_absent(part: Part, method: str, rank: int) -> bool:
 
 
 def _absent(body: Body) -> list[Problem]:
-    form = form_of(body)
-    needs = sorted(form.required) if isinstance(form, Object) else ["message"]
+    shape = shape_of(body)
+    needs = sorted(shape.required) if isinstance(shape, Object) else ["message"]
     if not needs or "_meta" in needs:
         return []
     return [Problem("/params", f"params are missing: it needs {', '.join(needs)}")]
 
 
 def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
-    form = form_of(body)
-    if form.certainly_fits(value):
+    shape = shape_of(body)
+    if shape.certainly_fits(value):
         return []
     look = ProblemCollector(at)
-    form.collect_problems(value, None, look)
+    shape.collect_problems(value, None, look)
     if look.left < 0 or look.has_json:
-        value = form.cut(value, Budget())
+        value = shape.cut(value, Budget())
     try:
         _validator(body)(value, by_name=False)
     except ValueError as error:  # pydantic's error is one
         if len(look.problems) < MAX_PROBLEMS:
-            return [*look.problems, *_refused(error, form, value, look)][:MAX_PROBLEMS]
+            return [*look.problems, *_refused(error, shape, value, look)][:MAX_PROBLEMS]
     except RecursionError:
         pass
     return look.problems
@@ -134,13 +136,13 @@ def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
 # ---- the official types
 
 
-def _refused(error: Any, form: "Shape", value: object, look: "ProblemCollector") -> Iterator[Problem]:
+def _refused(error: Any, shape: "Shape", value: object, look: "ProblemCollector") -> Iterator[Problem]:
     """What the era's types refuse in members that the revision has; one problem per place not yet reported."""
     if not hasattr(error, "errors"):
         return
     reported = {problem.pointer for problem in look.problems}
     for refusal in error.errors(include_input=False, include_url=False, include_context=False):
-        place = _place(form, value, refusal["loc"], refusal["type"])
+        place = _place(shape, value, refusal["loc"], refusal["type"])
         if place is None:
             continue
         path, text = place
@@ -159,9 +161,9 @@ def _validator(body: Body) -> Callable[..., object]:
     return validator(body)
 
 
-def _place(form: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
+def _place(shape: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
     """Returns the place and text of a refusal, or None if it concerns another arm or a member of another revision."""
-    at = _At(form, value)
+    at = _At(shape, value)
     if not all(at.step(step) for step in loc):
         return None
     if at.member is not None and at.member.is_elsewhere:
@@ -169,19 +171,19 @@ def _place(form: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) ->
     if type_ == "missing":
         both = at.owner == "TextResourceContents" and name_of(at.path) == "text"
         return at.path, "text and blob are both missing" if both else f"{name_of(at.path)} is missing"
-    if at.form is None or isinstance(at.form, Alternatives | Json):
+    if at.shape is None or isinstance(at.shape, Alternatives | Json):
         return None  # anything is allowed there, or the first pass has reported it
-    if isinstance(at.form, Scalar) and type(at.value) in at.form.exact and type_ not in _RANGES:
+    if isinstance(at.shape, Scalar) and type(at.value) in at.shape.exact and type_ not in _RANGES:
         return None  # of the right type, but refused because of a limit of Python: a lone surrogate, a huge number
-    text = _text(at.path, at.form, type_)
+    text = _text(at.path, at.shape, type_)
     return None if text is None else (at.path, text)
 
 
 class _At:
     """The place at a pydantic location: names and numbers, and between them the arms of unions."""
 
-    def __init__(self, form: "Shape", value: Any) -> None:
-        self.form: Shape | None = form
+    def __init__(self, shape: "Shape", value: Any) -> None:
+        self.shape: Shape | None = shape
         self.value = value
         self.path: Path = None
         self.member: Member | None = None
@@ -190,19 +192,19 @@ class _At:
 
     def step(self, step: str | int) -> bool:
         """Take a step; return whether there is such a place, in the intended arm."""
-        form, value = self.form, self.value
-        if isinstance(form, Alternatives):
-            self.form = form.pick(value)
-            return self.form is not None and self.form.matches_location(step)
-        if isinstance(form, Scalar):
+        shape, value = self.shape, self.value
+        if isinstance(shape, Alternatives):
+            self.shape = shape.pick(value)
+            return self.shape is not None and self.shape.matches_location(step)
+        if isinstance(shape, Scalar):
             return True  # the name of a possible type
-        if isinstance(form, Object):
-            self.member, self.owner = form.members.get(str(step)), form.name
+        if isinstance(shape, Object):
+            self.member, self.owner = shape.members.get(str(step)), shape.name
             if self.member is None:
                 return False
-            self.form = self.member.form
-        elif isinstance(form, List | Map):
-            self.form = form.item
+            self.shape = self.member.shape
+        elif isinstance(shape, List | Map):
+            self.shape = shape.item
         else:
             return False
         if isinstance(value, list):
@@ -218,8 +220,8 @@ _SILENT: Final = frozenset({"finite_number", "int_parsing_size"})
 _RANGES: Final = frozenset({"greater_than_equal", "less_than_equal"})
 
 
-def _text(path: Path, form: "Shape", type_: str) -> str | None:
+def _text(path: Path, shape: "Shape", type_: str) -> str | None:
     name = name_of(path)
     if type_ in _SILENT or (type_ == "too_long" and name == "values"):
         return None  # a separate rule limits the values of a completion
-    return f"{name} is out of its range" if type_ in _RANGES else f"{name} should be {form.words}"
+    return f"{name} is out of its range" if type_ in _RANGES else f"{name} should be {shape.words}"

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import duckdb
 
-from analysis.cached import TABLES, Freed, size_limit, version_of
+from analysis.cached import TABLES, ClearedCache, size_limit, version_of
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.connection import connect
 from analysis.store.load import Loader, Progress
@@ -230,17 +230,17 @@ def trim(keep: Iterable[Path] = ()) -> None:
             discard(file)
 
 
-def clear() -> Freed:
+def clear() -> ClearedCache:
     """Empty the cache."""
     folder = directory()
     if folder is None:
-        return Freed(0, 0, 0)
+        return ClearedCache(0, 0, 0)
     sweep(folder, _MAKING, 0)
     files = _files(folder)
     for _, file in files:
         discard(file)
     gone = [size for size, file in files if not os.path.lexists(file)]
-    return Freed(len(gone), sum(gone), len(files) - len(gone))
+    return ClearedCache(len(gone), sum(gone), len(files) - len(gone))
 
 
 # ---- the identity of a file

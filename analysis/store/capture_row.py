@@ -12,7 +12,7 @@ from captures.reader import Capture
 from captures.record import Record
 
 
-class Account:
+class CaptureCounts:
     """Counts of a load in addition to the fold."""
 
     def __init__(self) -> None:

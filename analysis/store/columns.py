@@ -17,11 +17,11 @@ _PORTABLE: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
 text."""
 
 
-class Given(NamedTuple):
+class GivenValue(NamedTuple):
     """A value from Python. That of `capture` is at the beginning of every row."""
 
 
-class Computed(NamedTuple):
+class ComputedValue(NamedTuple):
     """A value that SQL computes from others when a batch is inserted."""
 
     sql: str
@@ -30,7 +30,7 @@ class Computed(NamedTuple):
     """Name and type of the value that rows have in place of this one, from which it is computed."""
 
 
-class Generated(NamedTuple):
+class GeneratedValue(NamedTuple):
     """A value that is not stored, but computed when it is read."""
 
     sql: str
@@ -45,7 +45,7 @@ class Column(NamedTuple):
     null: Literal["null", "not null"]
     """Whether it may be NULL."""
     meaning: str
-    source: Given | Computed | Generated = Given()
+    source: GivenValue | ComputedValue | GeneratedValue = GivenValue()
 
     @property
     def portable(self) -> str:
@@ -67,7 +67,7 @@ class Table(NamedTuple):
 # One line for each column, however long its meaning.
 # fmt: off
 _CAPTURE: Final = Column("capture", "VARCHAR", "not null", "id of the capture")
-_TIME: Final = Column("time", "TIMESTAMP_NS", "null", "the same time, UTC", Computed("clock(t_ns)"))
+_TIME: Final = Column("time", "TIMESTAMP_NS", "null", "the same time, UTC", ComputedValue("clock(t_ns)"))
 _CAPTURES: Final = Table(
     "captures",
     "one row per capture",
@@ -81,7 +81,7 @@ _CAPTURES: Final = Table(
         Column("upstream", "VARCHAR", "null", "URL of the server; NULL on stdio"),
         Column("format", "INTEGER", "null", "version of the file format"),
         Column("tool_version", "VARCHAR", "null", "program that wrote it: mcpproxy and its version"),
-        Column("opened", "TIMESTAMP_NS", "null", "when the recording began, UTC: t_ns of its records counts from here", Computed("clock(0)")),
+        Column("opened", "TIMESTAMP_NS", "null", "when the recording began, UTC: t_ns of its records counts from here", ComputedValue("clock(0)")),
         Column("duration_ns", "BIGINT", "null", "from then to its last record; while it is being recorded, up to when it was read"),
         Column("observed_start", "BOOLEAN", "not null", "whether the recording began before the first byte, so that nothing is missing at its start"),
         Column("host_pid", "BIGINT", "null", "process id of the program that started the recorder: the client"),
@@ -125,7 +125,7 @@ _SESSIONS: Final = Table(
         Column("opened_ns", "BIGINT", "not null", "when it began, in ns since the capture opened"),
         Column("ready_ns", "BIGINT", "null", "when the client sent notifications/initialized; NULL if it did not"),
         Column("last_ns", "BIGINT", "null", "when its last message was read"),
-        Column("opened", "TIMESTAMP_NS", "null", "when it began, UTC", Computed("clock(opened_ns)")),
+        Column("opened", "TIMESTAMP_NS", "null", "when it began, UTC", ComputedValue("clock(opened_ns)")),
         Column("frames", "BIGINT", "not null", "frames in it"),
         Column("requests", "BIGINT", "not null", "requests in it, from both sides"),
         Column("client_capabilities", "VARCHAR", "null", "what the client declared, as JSON; of two members with one name, the last"),
@@ -154,13 +154,13 @@ _FRAMES: Final = Table(
         Column("name", "VARCHAR", "null", "tool, prompt or resource that it is about (for a response, that of its request), cut at 256 characters; NULL if it names none, or an empty one"),
         Column("code", "BIGINT", "null", "code of an error"),
         Column("problem", "VARCHAR", "null", "first rule that this frame violates by itself; NULL if none"),
-        Column("size", "BIGINT", "not null", "its bytes, without the delimiter", Computed("octet_length(raw)")),
-        Column("stall_ns", "BIGINT", "null", "how long it waited because its receiver did not read it; NULL if it did not wait", Computed("null")),  # of stalls, which are recorded later
+        Column("size", "BIGINT", "not null", "its bytes, without the delimiter", ComputedValue("octet_length(raw)")),
+        Column("stall_ns", "BIGINT", "null", "how long it waited because its receiver did not read it; NULL if it did not wait", ComputedValue("null")),  # of stalls, which are recorded later
         Column("request", "BIGINT", "null", "frame number of the request that it is or answers; NULL if it matches none"),
-        Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", Computed(f"message_problem is null or message_problem = '{DUPLICATE}'")),
+        Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", ComputedValue(f"message_problem is null or message_problem = '{DUPLICATE}'")),
         Column("message_problem", "VARCHAR", "null", "why message is NULL: unjudged (not parsed), not JSON (taken strictly: NaN, a byte order mark and half of a surrogate pair are not JSON), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with one name; the other columns use the last, as most parsers do); NULL if there is a message"),
         Column("raw", "BLOB", "not null", "its exact bytes"),
-        Column("message", "JSON", "null", "its JSON, as it came; NULL if parsers could disagree about it, so that it never contradicts the other columns: message_problem has the reason", Generated("case when message_problem is null then try_cast(decode(raw) as json) end")),
+        Column("message", "JSON", "null", "its JSON, as it came; NULL if parsers could disagree about it, so that it never contradicts the other columns: message_problem has the reason", GeneratedValue("case when message_problem is null then try_cast(decode(raw) as json) end")),
     ),
 )
 _EXCHANGES: Final = Table(
@@ -184,16 +184,16 @@ _EXCHANGES: Final = Table(
         Column("error", "VARCHAR", "null", "message of the error, or the first text that a failing tool returned, cut at 300 characters. Untrusted text"),
         Column("started_ns", "BIGINT", "not null", "when it was handed on, in ns since the capture opened: the time of its record plus its stall"),
         Column("ended_ns", "BIGINT", "null", "when the response came; NULL if unanswered"),
-        Column("time", "TIMESTAMP_NS", "null", "when it was sent, UTC", Computed("clock(started_ns)")),
+        Column("time", "TIMESTAMP_NS", "null", "when it was sent, UTC", ComputedValue("clock(started_ns)")),
         Column("time_is_exact", "BOOLEAN", "not null", "whether started_ns and ended_ns are exact: false only in imports"),
-        Column("latency_ms", "DOUBLE", "null", "ended_ns - started_ns, of late responses (after cancelled_ns), too; NULL if unanswered, or if time_is_exact is false", Computed("case when ended_ns is not null and time_is_exact then greatest(0, ended_ns - started_ns) / 1e6 end")),
-        Column("server_ms", "DOUBLE", "null", "latency_ms - waiting_ms: the time that the responding side itself took", Computed("case when ended_ns is not null and time_is_exact then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end")),
-        Column("stall_ms", "DOUBLE", "null", "how long it waited before it was handed on because its receiver did not read it", Computed("stall_ns / 1e6", ("stall_ns", "BIGINT"))),
-        Column("waiting_ms", "DOUBLE", "null", "the part of the latency in which the responding side waited for responses to its own requests, such as sampling, elicitation and roots", Computed("case when ended_ns is not null then waiting_ns / 1e6 end", ("waiting_ns", "BIGINT"))),
+        Column("latency_ms", "DOUBLE", "null", "ended_ns - started_ns, of late responses (after cancelled_ns), too; NULL if unanswered, or if time_is_exact is false", ComputedValue("case when ended_ns is not null and time_is_exact then greatest(0, ended_ns - started_ns) / 1e6 end")),
+        Column("server_ms", "DOUBLE", "null", "latency_ms - waiting_ms: the time that the responding side itself took", ComputedValue("case when ended_ns is not null and time_is_exact then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end")),
+        Column("stall_ms", "DOUBLE", "null", "how long it waited before it was handed on because its receiver did not read it", ComputedValue("stall_ns / 1e6", ("stall_ns", "BIGINT"))),
+        Column("waiting_ms", "DOUBLE", "null", "the part of the latency in which the responding side waited for responses to its own requests, such as sampling, elicitation and roots", ComputedValue("case when ended_ns is not null then waiting_ns / 1e6 end", ("waiting_ns", "BIGINT"))),
         Column("request_bytes", "BIGINT", "not null", "size of the frame of the request"),
         Column("response_bytes", "BIGINT", "null", "size of the frame of the response; NULL if there is none"),
         Column("progress", "INTEGER", "not null", "number of progress notifications for it"),
-        Column("first_progress_ms", "DOUBLE", "null", "time from when it was handed on to its first progress notification; NULL if there was none", Computed("case when first_progress_ns is not null then greatest(0, first_progress_ns - started_ns) / 1e6 end", ("first_progress_ns", "BIGINT"))),
+        Column("first_progress_ms", "DOUBLE", "null", "time from when it was handed on to its first progress notification; NULL if there was none", ComputedValue("case when first_progress_ns is not null then greatest(0, first_progress_ns - started_ns) / 1e6 end", ("first_progress_ns", "BIGINT"))),
         Column("failed_ns", "BIGINT", "null", "when the HTTP exchange with which it failed ended; NULL if outcome is not failed"),
         Column("cancelled_ns", "BIGINT", "null", "when it was first cancelled, or its client closed its HTTP exchange; NULL if neither happened. A response may have come nevertheless; outcome says whether the request had failed before"),
         Column("cancel_reason", "VARCHAR", "null", "the reason given in the cancellation, cut at 300 characters; NULL if none was given. Untrusted text"),
@@ -224,7 +224,7 @@ _HTTP_EXCHANGES: Final = Table(
         Column("head_ns", "BIGINT", "null", "when the response head was read"),
         Column("first_byte_ns", "BIGINT", "null", "when the first byte of the response body was read"),
         Column("ended_ns", "BIGINT", "null", "when it ended; NULL while it is open"),
-        Column("time", "TIMESTAMP_NS", "null", "when it began, UTC", Computed("clock(started_ns)")),
+        Column("time", "TIMESTAMP_NS", "null", "when it began, UTC", ComputedValue("clock(started_ns)")),
         Column("ended_by", "VARCHAR", "null", "complete, client, server, proxy or error; NULL while it is open"),
         Column("request_bytes", "BIGINT", "null", "bytes of the request body; NULL before the response begins"),
         Column("response_bytes", "BIGINT", "null", "bytes of the response body; NULL while it is open"),
@@ -273,7 +273,7 @@ _TOOLS: Final = Table(
         Column("title", "VARCHAR", "null", "its title for people"),
         Column("definition", "JSON", "not null", "the whole definition; of two members with one name, the last, as in the other columns (message_problem of the frame is then duplicate member)"),
         Column("bytes", "BIGINT", "not null", "size of the definition as compact JSON"),
-        Column("tokens_estimate", "BIGINT", "not null", "bytes / 4, an estimate of the tokens that a model reads for it", Computed("round(bytes / 4)::bigint")),
+        Column("tokens_estimate", "BIGINT", "not null", "bytes / 4, an estimate of the tokens that a model reads for it", ComputedValue("round(bytes / 4)::bigint")),
         Column("hash", "VARCHAR", "not null", "a hash of the definition that does not depend on the order of its members"),
         Column("listed", "BIGINT", "not null", "frame number of the list that contains it"),
         Column("t_ns", "BIGINT", "not null", "when the list came, in ns since the capture opened"),

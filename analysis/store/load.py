@@ -17,7 +17,7 @@ from analysis.conversation.session import Session
 from analysis.conversation.stalls import waited_of
 from analysis.garbage import few_collections
 from analysis.reading import Item, Reading, Step
-from analysis.store.capture_row import Account
+from analysis.store.capture_row import CaptureCounts
 from analysis.store.inserts import BATCH, BATCH_BYTES, ROW_BYTES, Tables
 from analysis.store.table_rows import MAX_HELD_SESSIONS, Definitions, HttpRows, SessionRowBuilder, name_text, row_of
 from analysis.store.tables import Row, definition, ordered
@@ -155,7 +155,7 @@ class _Load:
         self._stderr_rows, self._stall_rows = rows["stderr"], rows["stalls"]
         self._reading = Reading(self._fitting())
         self._fold = self._reading.fold
-        self._account = Account()
+        self._account = CaptureCounts()
         self._definitions = Definitions(rows["tools"], self._start)
         self._http = HttpRows(rows["http_exchanges"], self._start)
         self._held: dict[int, Frame] = {}
@@ -335,7 +335,7 @@ class _Load:
         talk.last_ns = t_ns = message.t_ns
         if talk.ready_ns is None and session.state == "ready":
             talk.ready_ns = t_ns
-        if context.is_again:
+        if context.is_repeat:
             return
         if type(message) is Request:
             talk.requests += 1

@@ -199,7 +199,7 @@ class HttpExchangeRowBuilder:
                 "resumes": integer(http.resumed),
                 "by_proxy": http.is_ours,
                 "failed_by": failed_by(http),
-                "said": text(http.said or http.error) or None,
+                "said": text(http.response_gist or http.error) or None,
             },
         )
 

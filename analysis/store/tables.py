@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from analysis.store.columns import TABLES, Column, Computed, Generated, Given, Table
+from analysis.store.columns import TABLES, Column, ComputedValue, GeneratedValue, GivenValue, Table
 from analysis.store.values import CLOCKED
 
 Row = tuple[Any, ...]
@@ -23,7 +23,7 @@ def creation() -> str:
 
 
 def _declaration(column: Column) -> str:
-    if isinstance(column.source, Generated):
+    if isinstance(column.source, GeneratedValue):
         return f"{_quoted(column)} {column.type} generated always as ({column.source.sql}) virtual"
     return f"{_quoted(column)} {column.type}{' not null' if column.null == 'not null' else ''}"
 
@@ -57,11 +57,11 @@ def _given(table: Table) -> dict[str, str]:
     """The types of the values of a row from Python: name → type, in the order of the columns, without `START`."""
     values: dict[str, str] = {}
     for column in table.columns:
-        if isinstance(column.source, Computed):
+        if isinstance(column.source, ComputedValue):
             if column.source.given is not None:
                 name, type_ = column.source.given
                 values[name] = type_
-        elif isinstance(column.source, Given) and column.name != "capture":
+        elif isinstance(column.source, GivenValue) and column.name != "capture":
             values[column.name] = "VARCHAR" if column.type == "JSON" else column.type
     return values
 
@@ -71,7 +71,7 @@ START: Final = {"capture": "VARCHAR", "wall": "BIGINT"}
 GIVEN: Final = {name: _given(table) for name, table in TABLES.items()}
 """The types of the values that follow, by table."""
 _STORED: Final = {
-    name: [column for column in table.columns if not isinstance(column.source, Generated)]
+    name: [column for column in table.columns if not isinstance(column.source, GeneratedValue)]
     for name, table in TABLES.items()
 }
 NAMES: Final = tuple(TABLES)
@@ -108,7 +108,8 @@ def insertion(table: str, source: str) -> str:
     columns = _STORED[table]
     names = ", ".join(map(_quoted, columns))
     cells = ", ".join(
-        clocked(column.source.sql) if isinstance(column.source, Computed) else _quoted(column) for column in columns
+        clocked(column.source.sql) if isinstance(column.source, ComputedValue) else _quoted(column)
+        for column in columns
     )
     return f"insert into {table} ({names}) select {cells} from {source}"  # noqa: S608 - all of it is ours
 

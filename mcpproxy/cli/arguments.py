@@ -202,7 +202,7 @@ def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> Non
     parser.add_argument("--memory", type=memory, default=default, metavar="SIZE", help=help_)
 
 
-def say_of_filter(error: ValueError, option: str = "--filter") -> None:
+def report_filter_error(error: ValueError, option: str = "--filter") -> None:
     """Report an invalid filter expression on stderr, without the caret if line wrapping would misplace it."""
     reason, *lines = f"{option}: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():

@@ -26,7 +26,7 @@ from captures.follow import follow
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, Reporter, Totals
 from mcpproxy.check_run.worker_pool import examined_all, processes
-from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
+from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
 from mcpproxy.cli.check_warnings import say_damage, say_ended
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
@@ -111,7 +111,7 @@ def run(arguments: list[str]) -> int:
             counts_consequences=updated is None,
         )
     except FilterError as error:
-        say_of_filter(error)
+        report_filter_error(error)
         return int(Exit.USAGE)
     return _Check(options, wanted, updated).run()
 

@@ -18,7 +18,7 @@ from captures.follow import follow
 from captures.identity import capture_id
 from captures.reader import Capture
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, fail, say
-from mcpproxy.cli.export_file import Input, say_of_fold
+from mcpproxy.cli.export_file import Input, report_missing
 from mcpproxy.cli.follow_selection import Followed
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import scope_of
@@ -98,7 +98,7 @@ class _Sending:
                     spans = self._spans(source.id, fold, is_live=False)
                     for step in source:
                         self._sender.put_when_there_is_room(spans.on_step(step))
-                    say_of_fold(fold.wall_ns, fold.forgotten, source.path, captures.say)
+                    report_missing(fold.wall_ns, fold.forgotten, source.path, captures.say)
             finally:
                 captures.close()
         return given.code(int(Exit.USAGE if captures.is_spoiled else Exit.FINE))

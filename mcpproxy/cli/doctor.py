@@ -35,7 +35,15 @@ from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import read_state
 from mcpproxy.doctor import config_checks, orphans, process_attempt
-from mcpproxy.doctor.examination import MAX_ATTEMPT_S, Result, examine, lost_route, of_command, of_url, overridden
+from mcpproxy.doctor.examination import (
+    MAX_ATTEMPT_S,
+    Result,
+    examine,
+    examine_command,
+    examine_url,
+    lost_route,
+    overridden,
+)
 from mcpproxy.doctor.trust import trust_in
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import VERDICTS
@@ -146,13 +154,13 @@ def _todo(
     if command:
         name = server_name([os.fsencode(word) for word in command])
         variables = dict(machine.environment)
-        start = partial(of_command, name, command, variables, machine.directory, machine, _RECORDER, MAX_ATTEMPT_S)
+        start = partial(examine_command, name, command, variables, machine.directory, machine, _RECORDER, MAX_ATTEMPT_S)
         return [], [DoctorTarget(None, name, start)]
     if options.client and "://" in options.client:
         if not options.client.startswith(("http://", "https://")):
             raise ValueError("the URL must begin with http:// or https://")
         name = authority(options.client)
-        return [], [DoctorTarget(None, name, partial(of_url, name, options.client, {}, is_sse=False))]
+        return [], [DoctorTarget(None, name, partial(examine_url, name, options.client, {}, is_sse=False))]
     clients = [_client(options, machine)] if options.client else list(CLIENTS)
     inventories = find_used(clients, machine)
     if not inventories:

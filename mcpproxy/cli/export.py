@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.filter import FilterError
-from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
+from mcpproxy.cli.arguments import Parser, add_follow, report_filter_error
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.message_filter import message_filter
 from mcpproxy.cli.outputs import check_place, names_recording
@@ -86,7 +86,7 @@ def run(arguments: list[str]) -> int:
         if options.filter is not None:
             options.filter = message_filter(options.filter, "export", _WHILE_FOLLOWING if options.follow else {})
     except FilterError as error:
-        say_of_filter(error)
+        report_filter_error(error)
         return int(Exit.USAGE)
     if options.to is not None:
         from mcpproxy.cli.collector import send

@@ -134,7 +134,7 @@ def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
                 for span in made.on_step(step):
                     count += 1
                     yield span
-            say_of_fold(fold.wall_ns, fold.forgotten, source.path, captures.say)
+            report_missing(fold.wall_ns, fold.forgotten, source.path, captures.say)
 
     for line in trace_lines(spans()):
         file.write(line)
@@ -222,7 +222,7 @@ def _write(file: IO[bytes], pieces: list[str]) -> int:
     return len(text)
 
 
-def say_of_fold(wall_ns: int | None, forgotten: object, path: Path, say_: Callable[[str], None]) -> None:
+def report_missing(wall_ns: int | None, forgotten: object, path: Path, say_: Callable[[str], None]) -> None:
     """Report what spans lack: real times, or requests that were forgotten."""
     if wall_ns is None:
         say_(f"{sanitise(str(path))} does not say when it opened, so its times count from 1970")

@@ -253,7 +253,7 @@ class StderrLines:
 stderr_lines = StderrLines()
 
 
-def seldom(tell: Callable[[str], None]) -> Callable[[str], None]:
+def rate_limited(tell: Callable[[str], None]) -> Callable[[str], None]:
     """Wrap `tell`, so that it prints the same line at most once in ten seconds."""
     last_said: dict[str, float] = {}
 

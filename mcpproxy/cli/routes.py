@@ -14,7 +14,7 @@ from mcpproxy.clients.addresses import origin_shown
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.installer import Decide, Plan, Refused, apply_plan
+from mcpproxy.clients.installer import CannotChange, Decide, Plan, apply_plan
 from mcpproxy.clients.listeners import Listener, listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server, find
@@ -210,7 +210,7 @@ def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: R
     for plan in plans:
         try:
             changes = apply_plan(plan, decide, state) if plan.edits_any else plan.changes
-        except Refused as refusal:
+        except CannotChange as refusal:
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue
         try:

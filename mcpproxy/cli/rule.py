@@ -131,12 +131,12 @@ def _print(selected: Iterable[type[Rule]], options: argparse.Namespace) -> None:
         sys.stdout.write(("\n" if number else "") + style.paint(head) + "\n")
         own = list(members)
         longest = max(len(rule.id) for rule in own)
-        is_beside = width - (_LEVELS + longest + 2) >= _NARROWEST
-        indent = _LEVELS + longest + 2 if is_beside else _LEVELS
+        fits_on_one_line = width - (_LEVELS + longest + 2) >= _NARROWEST
+        indent = _LEVELS + longest + 2 if fits_on_one_line else _LEVELS
         for rule in own:
             level = str(rule.level) if options.version is None else level_in(rule, options.version)
             lines = list(wrapped(summary_of(rule), width - indent))
-            title = f"{rule.id:<{longest}}  {lines.pop(0)}" if is_beside else rule.id
+            title = f"{rule.id:<{longest}}  {lines.pop(0)}" if fits_on_one_line else rule.id
             sys.stdout.write(f"  {level:<7}  {title}\n")
             sys.stdout.write("".join(f"{'':<{indent}}{line}\n" for line in lines))
 

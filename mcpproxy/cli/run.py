@@ -268,11 +268,11 @@ def _pass_on(
 ) -> int:
     """Run the server without a recorder until it ends; returns the exit status, or kills the process like `_relay`."""
     from captures.redact import server_name
-    from mcpproxy.recorder.unrecorded import Bystander, Unseen, noted
+    from mcpproxy.recorder.unrecorded import NullObserver, NullTap, noted
 
     write_stderr(f"{why}; the server runs unrecorded until it is restarted")
     waiting = SignalWait()
-    relay = StdioRelay({fd: Unseen() for fd in (0, 1, 2)}, Bystander(), waiting, closed=closed, files=files)
+    relay = StdioRelay({fd: NullTap() for fd in (0, 1, 2)}, NullObserver(), waiting, closed=closed, files=files)
     sys.setswitchinterval(SWITCH_S)
     with noted(options.values["--name"] or server_name(options.command), why):
         try:

@@ -28,8 +28,8 @@ from mcpproxy.cli.http_listener import (
     is_wildcard,
     loop_factory,
     named_machine,
+    rate_limited,
     ready_to_relay,
-    seldom,
     stderr_lines,
     upstream_of,
 )
@@ -133,7 +133,7 @@ def run(arguments: list[str]) -> int:
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         recorder = HttpRecorder(
             options.url,
-            seldom(stderr_lines.put),
+            rate_limited(stderr_lines.put),
             name=options.name,
             capture=options.capture,
             listen=place,

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from mcpproxy.cli.arguments import Parser, add_format, age, say_of_filter
+from mcpproxy.cli.arguments import Parser, add_format, age, report_filter_error
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.outputs import check_copy
 from mcpproxy.cli.selection import selected
@@ -71,7 +71,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     try:
         only = None if options.only is None else parse(options.only)
     except FilterError as error:
-        say_of_filter(error, "--only")
+        report_filter_error(error, "--only")
         return int(Exit.USAGE)
     if only is not None and only.needs_findings:
         return fail(

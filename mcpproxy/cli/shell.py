@@ -41,7 +41,7 @@ def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
         show: prints the rows of a statement.
         describe: prints the lists of views, tables and columns.
     """
-    talk = _Talk(session, show, describe)
+    talk = _Prompt(session, show, describe)
     if sys.stdin.isatty() and sys.stdout.isatty():
         talk.edit()
     sys.stdout.write("SQL on captures; .help lists the commands\n")
@@ -50,7 +50,7 @@ def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
     return int(Exit.FINE)
 
 
-class _Talk:
+class _Prompt:
     """A dialogue at the prompt."""
 
     def __init__(self, session: SqlSession, show: Show, describe: Show) -> None:

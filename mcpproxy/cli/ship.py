@@ -25,13 +25,13 @@ from mcpproxy.cli.outputs import names_recording
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.sanitise import sanitise
-from mcpproxy.shipping.destination import Broken, CannotShip, Destination
+from mcpproxy.shipping.destination import BrokenFile, CannotShip, Destination
 from mcpproxy.shipping.opening import alone, opened, problem_of
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 if TYPE_CHECKING:
-    from mcpproxy.shipping.shipment import ShipOptions, Shipped
+    from mcpproxy.shipping.shipment import ShipmentResult, ShipOptions
 
 
 def parser() -> Parser:
@@ -182,7 +182,7 @@ class _Pass:
         for id_, path in by_id.items():
             yield path, id_
 
-    def _count(self, path: Path, id_: str, result: "Shipped | None") -> None:
+    def _count(self, path: Path, id_: str, result: "ShipmentResult | None") -> None:
         if result is None:
             self.recording += 1
             return
@@ -202,13 +202,13 @@ class _Pass:
         days = before = after = 0
         try:
             due = days_to_compact(yesterday, self.to)
-        except Broken as error:
+        except BrokenFile as error:
             self._fail(error)
             due = []
         for day in due:
             try:
                 done = compact(day, self.to, self.room, self._fail)
-            except Broken as error:
+            except BrokenFile as error:
                 self._fail(error)
                 continue
             if done is not None:
@@ -232,7 +232,7 @@ class _Pass:
                 if manifest is None or manifest.state != state_of(segments(path), choices):
                     continue
                 is_whole = is_complete(manifest, self.to)
-            except Broken as error:
+            except BrokenFile as error:
                 self._fail(error)
                 continue
             if not is_whole:

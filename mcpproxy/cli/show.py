@@ -32,7 +32,7 @@ from captures.follow import follow
 from captures.frame import Frame
 from captures.listing import segments
 from captures.record import Record
-from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
+from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, report_filter_error
 from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -101,7 +101,7 @@ def run(arguments: list[str]) -> int:
             options.filter = message_filter(options.filter, "show", _WHILE_FOLLOWING if options.follow else {})
         single = None if options.frame is None and options.id is None else wanted_messages(options)
     except FilterError as error:
-        say_of_filter(error)
+        report_filter_error(error)
         return int(Exit.USAGE)
     if single is not None:
         with selected(options.capture, scope_of(options)) as chosen:

@@ -233,9 +233,9 @@ def _advice(rows: list[ServerStatus]) -> Iterator[str]:
     unreachable = sorted({row.server.name for row in rows if row.is_routed and not row.is_up})
     if unreachable:
         yield f"Clients cannot reach {_names(unreachable)} until you run mcpproxy up"
-    unheard = sorted({row.server.name for row in rows if row.is_routed and row.is_up and not row.is_listening})
-    if unheard:
-        yield f"mcpproxy up cannot listen for {_names(unheard)}; its output in its terminal or log says why"
+    not_listening = sorted({row.server.name for row in rows if row.is_routed and row.is_up and not row.is_listening})
+    if not_listening:
+        yield f"mcpproxy up cannot listen for {_names(not_listening)}; its output in its terminal or log says why"
     for note in dict.fromkeys(row.unrecorded for row in rows if row.unrecorded is not None):
         yield sanitise(f"{note_text(note)}; restart it to record it again", None)
     gone = sorted({row.server.name for row in rows if _is_gone(row)})

@@ -22,8 +22,8 @@ from mcpproxy.cli.http_listener import (
     checked_url,
     connection_limit,
     named_machine,
+    rate_limited,
     ready_to_relay,
-    seldom,
     stderr_lines,
     upstream_of,
 )
@@ -34,7 +34,7 @@ from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.state import locked, read_state, state_folder
 from mcpproxy.clients.up_lock import AlreadyRunning, UpLock
 from mcpproxy.clients.wrapper import NoProgram, program_words
-from mcpproxy.recorder.http import Bystander, HttpRecorder
+from mcpproxy.recorder.http import HttpRecorder, UnrecordedListener
 from mcpproxy.recorder.unrecorded import noted
 from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.shared import Shared
@@ -93,7 +93,7 @@ async def _serve(lock: UpLock, machine: str) -> None:
     if not read_state().listeners:
         say("no HTTP server is routed yet; waiting for mcpproxy install")
     running: dict[tuple[str, int, str], _Running] = {}
-    tell = seldom(stderr_lines.put)
+    tell = rate_limited(stderr_lines.put)
     wanted: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
         # Otherwise, continue: a failing disk, a limit, or records of a later version must not end sessions.
@@ -133,7 +133,9 @@ class _Running:
 
     def __init__(self, listener: Listener, upstream: Upstream, most: int, machine: str) -> None:
         self._listener, self._upstream, self._machine = listener, upstream, machine
-        shared = Shared(upstream, admission_of([]), Bystander(), seldom(stderr_lines.put), rewrites=True, most=most)
+        shared = Shared(
+            upstream, admission_of([]), UnrecordedListener(), rate_limited(stderr_lines.put), rewrites=True, most=most
+        )
         self._relay = HttpRelay(shared)
         self._recorder: HttpRecorder | None = None
         self._note = ExitStack()
@@ -173,7 +175,7 @@ class _Running:
         try:
             recorder = HttpRecorder(
                 listener.upstream,
-                seldom(stderr_lines.put),
+                rate_limited(stderr_lines.put),
                 name=listener.name,
                 capture=os.path.join(listener.capture, safe_name(listener.name), "") if listener.capture else None,
                 listen=place,

@@ -28,7 +28,7 @@ from mcpproxy.clients.wrapper import PASSES, WrappedCommand, Wrapper
 Action = Literal["route", "unroute", "keep", "skip"]
 """`keep`: the entry is already as it should be. `skip`: it is left alone, for a reason."""
 
-IsOurs = Callable[[Path], bool]
+IsOwnMember = Callable[[Path], bool]
 """Whether mcpproxy added the member at a path."""
 
 BRIDGE: Final = ("npx", "-y", "mcp-remote")
@@ -122,12 +122,12 @@ def _upgrade(server: Server, form: StdioForm, wrapped: WrappedCommand, wrapper: 
     return edits
 
 
-def unroute(server: Server, is_ours: IsOurs) -> Change:
+def unroute(server: Server, is_own_member: IsOwnMember) -> Change:
     """Remove mcpproxy's command from in front of a stdio server's command.
 
     Args:
         server: the entry.
-        is_ours: returns whether mcpproxy added a member, such as the list of arguments.
+        is_own_member: returns whether mcpproxy added a member, such as the list of arguments.
     """
     wrapped, form = server.routed, server.form
     if wrapped is None or form is None:
@@ -141,7 +141,7 @@ def unroute(server: Server, is_ours: IsOurs) -> Change:
         return Change(server, "unroute", edits=[DropHead(command, wrapped.count)])
     args = (*server.place, *form.args)
     back = SetValue(command, Moved((*args, wrapped.count - 1)))
-    if is_ours(args) and len(wrapped.inner) == 1:
+    if is_own_member(args) and len(wrapped.inner) == 1:
         return Change(server, "unroute", edits=[back, RemoveMember(args)])
     return Change(server, "unroute", edits=[back, DropHead(args, wrapped.count)])
 
@@ -173,14 +173,14 @@ def name_resource(change: Change, url: str, member: Path) -> Change:
     return Change(server, change.action, change.reason, edits, listener=change.listener)
 
 
-def unroute_url(server: Server, url: str, member: Path, listener: Listener, is_ours: IsOurs) -> Change:
+def unroute_url(server: Server, url: str, member: Path, listener: Listener, is_own_member: IsOwnMember) -> Change:
     """Restore the original origin of a server with a URL."""
     try:
         edits: list[Edit] = [SetValue((*server.place, *member), own_url(listener, url))]
     except NotRoutable as error:
         return Change(server, "skip", str(error))
     resource = (*server.place, "oauth_resource")
-    if is_ours(resource) and "oauth_resource" in server.entry:
+    if is_own_member(resource) and "oauth_resource" in server.entry:
         edits.append(RemoveMember(resource))
     return Change(server, "unroute", edits=edits, listener=listener)
 

@@ -47,7 +47,7 @@ _TRIES: Final = 20
 """How often the changes to a file are planned again while its client keeps writing, a few times a second at most."""
 
 
-class Refused(Exception):
+class CannotChange(Exception):
     """A file was left unchanged; the text says why."""
 
 
@@ -150,7 +150,7 @@ def unrouting(state: InstallState, *, is_named: bool) -> Decide:
     def decide(server: Server) -> Change:
         known, place = state.record_of(server.file), place_text(server.place)
 
-        def is_ours(member: Place) -> bool:
+        def is_own_member(member: Place) -> bool:
             return known is not None and place_text(member) in known.added
 
         if server.kind == "http" and server.url is not None:
@@ -158,7 +158,7 @@ def unrouting(state: InstallState, *, is_named: bool) -> Decide:
             listener = listener_of(url, state.listeners)
             if listener is None:
                 return Change(server, "keep", "not routed")
-            return unroute_url(server, url, member, listener, is_ours)
+            return unroute_url(server, url, member, listener, is_own_member)
         if known is not None and place in known.bridged and server.words[-1:] == (known.bridged[place]["url"],):
             return unbridge(server, known.bridged[place])
         is_foreign = is_by_hand(server, state)
@@ -166,7 +166,7 @@ def unrouting(state: InstallState, *, is_named: bool) -> Decide:
         is_certain = state.is_read or (known is not None and bool(known.base))
         if is_foreign and is_certain and not is_named:
             return Change(server, "keep", "wrapped by hand, stays")
-        change = unroute(server, is_ours)
+        change = unroute(server, is_own_member)
         return altered(change, reason="(perhaps wrapped by hand)") if is_foreign and not is_certain else change
 
     return decide
@@ -241,9 +241,9 @@ def apply_plan(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
         with folder_lock.locked(plan.path):
             return _carried_out(plan, decide, state)
     except folder_lock.Held:
-        raise Refused(f"{plan.client.title} has locked it; close the client and try again") from None
+        raise CannotChange(f"{plan.client.title} has locked it; close the client and try again") from None
     except OSError as error:
-        raise Refused(error.strerror or str(error)) from None
+        raise CannotChange(error.strerror or str(error)) from None
 
 
 def _carried_out(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
@@ -268,12 +268,12 @@ def _carried_out(plan: Plan, decide: Decide, state: InstallState) -> list[Change
         except Changed:
             continue
         except OSError as error:
-            raise Refused(error.strerror or str(error)) from None
+            raise CannotChange(error.strerror or str(error)) from None
         except (ConfigError, NotWritable) as error:
-            raise Refused(str(error)) from None
+            raise CannotChange(str(error)) from None
         else:
             return changes
-    raise Refused("its client kept changing it; close the client and try again")
+    raise CannotChange("its client kept changing it; close the client and try again")
 
 
 def _note(written: FileRecord, changes: list[Change]) -> None:

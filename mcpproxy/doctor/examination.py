@@ -124,7 +124,7 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
     if server.kind == "http" and server.url is not None:
         address = expanded(url or server.url[1], server.client, values)
         remarks = [*diagnoses, *config_checks.check_proxy(server.client, server.url[1], variables)]
-        return of_url(
+        return examine_url(
             server.name,
             address,
             _headers(server, values),
@@ -144,7 +144,7 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
     if obstacle is not None and obstacle.verdict.fails:
         return Result(server.name, server.client.id, (obstacle, *diagnoses), {})
     diagnoses += [obstacle] if obstacle is not None else []
-    return of_command(
+    return examine_command(
         server.name,
         plain,
         given,
@@ -213,7 +213,7 @@ def _unrecorded(
     return Diagnosis(CannotRecord, obstacle.reason, advice)
 
 
-def of_command(
+def examine_command(
     name: str,
     words: Sequence[str],
     given: dict[str, str],
@@ -250,7 +250,7 @@ def of_command(
         return Result(name, client, (Diagnosis(Exits, evidence), *remarks), {})
     missing = programs.diagnose(words[0], given, folder, machine.home)
     if missing is not None:
-        line = programs.of_command_line(words[0], given, folder, machine.home) if missing.verdict is NotFound else None
+        line = programs.unsplit_command(words[0], given, folder, machine.home) if missing.verdict is NotFound else None
         if line is not None:
             if apart is None:
                 apart = f"run mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
@@ -282,7 +282,7 @@ def _text(seconds: float) -> str:
     return duration(nanoseconds(seconds * 1000))
 
 
-def of_url(
+def examine_url(
     name: str,
     url: str,
     headers: Mapping[str, str],

@@ -59,7 +59,7 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
     return _interpreter(file, path, home)
 
 
-def of_command_line(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
+def unsplit_command(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
     """The verdict on a command that is not found because it contains its arguments as well, or None if it does not.
 
     Args:

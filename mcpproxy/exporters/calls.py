@@ -158,7 +158,7 @@ class FinalCalls:
         self._only, self._is_live = only, is_live
         self._cancelled: dict[Call, EndedCall] = {}
 
-    def take(self, ended: Iterable[EndedCall], step: Step) -> list[EndedCall]:
+    def on_ended(self, ended: Iterable[EndedCall], step: Step) -> list[EndedCall]:
         """Add ended calls; returns the selected ones about which nothing more will be known.
 
         Args:

@@ -118,7 +118,7 @@ class MarkdownExport:
 
     def feed(self, step: Step) -> Iterator[str]:
         """The Markdown of one step."""
-        for thing in self._conversation.things(step):
+        for thing in self._conversation.items_of(step):
             yield self._thing(thing)
 
     def _thing(self, thing: ConversationItem) -> str:

@@ -91,7 +91,7 @@ class CaptureEvents:
         ended = self.calls.on_step(step)
         for call in ended:
             self._end(call)
-        for call in self._final.take(ended, step):
+        for call in self._final.on_ended(ended, step):
             self._draw(call)
         if step.end is not None:
             self._events += self._last.values()

@@ -21,7 +21,7 @@ from mcpproxy.html_report.blocks import Payloads
 from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
-from mcpproxy.wording.facts import Fact, became, facts
+from mcpproxy.wording.facts import Fact, facts, outcome_facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.records import Remark
 from mcpproxy.wording.statuses import Status, fate, waiting
@@ -134,7 +134,7 @@ class CaptureTraffic:
             self.frames += 1
         seq = item.seq if isinstance(item, Frame | Record) else NONE
         self.last = max(self.last, seq)
-        for thing in self._conversation.things(step):
+        for thing in self._conversation.items_of(step):
             self._add(thing, seq)
         for call in step.unanswered:
             self._settle(call)
@@ -155,7 +155,7 @@ class CaptureTraffic:
             self._add_head(number)
         if not is_whole:
             return
-        for thing in self._conversation.things(last):
+        for thing in self._conversation.items_of(last):
             if isinstance(thing.what, Remark | MessageContext):
                 self._add(thing, NONE)
         fold = self._conversation.session
@@ -174,7 +174,7 @@ class CaptureTraffic:
         row = self._open.get((call.request.seq, call.request.index))
         if row is not None and call.request.method not in ENDLESS:
             status = fate(call) if waits_ns is None else waiting(waits_ns)
-            self._traffic.settle(row, status, became(call, waits_ns))
+            self._traffic.settle(row, status, outcome_facts(call, waits_ns))
 
     def _add_head(self, number: int) -> None:
         self._headless.discard(number)
@@ -204,14 +204,14 @@ class CaptureTraffic:
             row = row._replace(took_ns=call.latency_ns)
         payload = NONE if message.index is not None else self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, context.session.number, row, payload)
-        if context.is_again:
+        if context.is_repeat:
             return
         if isinstance(message, Request):
             self._open[message.seq, message.index] = number
         elif call is not None:
             request = self._open.pop((call.request.seq, call.request.index), None)
             if request is not None:
-                traffic.columns["facts"][request] = _plain(became(call))
+                traffic.columns["facts"][request] = _plain(outcome_facts(call))
 
     def _payload(self, frames: tuple[Frame, ...]) -> int:
         return self._traffic.payloads.add(_text(raw_of(frames), self._traffic.cut))

@@ -200,10 +200,10 @@ class HttpRecorder:
         self._connections += 1
         return ConnectionRecorder(self, self._connections, peer)
 
-    def failed(self, error: Exception) -> "Unrecorded":
+    def failed(self, error: Exception) -> "UnrecordedConnection":
         """A bug in mcpproxy: one connection is no longer recorded, and its traffic is only counted."""
         self.faults.in_recording("a connection", error)
-        return Unrecorded(self.faults.missed)
+        return UnrecordedConnection(self.faults.missed)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
         """Returns a JSON document with each URL in it cleaned."""
@@ -244,18 +244,18 @@ class HttpRecorder:
             self.faults.in_event(error)
 
 
-class Bystander:
+class UnrecordedListener:
     """An observer that records nothing: of a listener for which no capture can be created."""
 
-    def connected(self, _peer: str) -> "Unrecorded":
+    def connected(self, _peer: str) -> "UnrecordedConnection":
         """A client has connected."""
-        return Unrecorded({"c2s": UnrecordedTraffic(), "s2c": UnrecordedTraffic()})
+        return UnrecordedConnection({"c2s": UnrecordedTraffic(), "s2c": UnrecordedTraffic()})
 
     def failed(self, _error: Exception) -> None:
         """Counting has failed; the rest is not counted either."""
 
 
-class Unrecorded:
+class UnrecordedConnection:
     """Counts the traffic on a connection that is not recorded: HTTP messages, and bytes of their content."""
 
     def __init__(self, missed: Mapping[Direction | None, UnrecordedTraffic]) -> None:

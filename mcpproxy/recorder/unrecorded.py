@@ -41,13 +41,13 @@ class Note(NamedTuple):
     """What kept its recorder from creating a capture; empty if that is unknown."""
 
 
-class Unseen:
+class NullTap:
     """A tap that sees nothing."""
 
     waiting_since_ns = 0
 
     @property
-    def missed(self) -> Unseen:
+    def missed(self) -> NullTap:
         """It never fails, so this counts nothing."""
         return self
 
@@ -71,7 +71,7 @@ class Unseen:
         """It does nothing that could fail."""
 
 
-class Bystander:
+class NullObserver:
     """An observer that records nothing."""
 
     def spawned(self, pid: int, start: str | None) -> None:

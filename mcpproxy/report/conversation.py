@@ -1,8 +1,8 @@
 """The text of `mcpproxy show`: one conversation, with a line for each event.
 
-It has parts that a caller can use separately: `things` turns a step of a reading into the things worth a line, `lines`
-writes one thing, `heading` names the participants. `due` holds things back until the heading is known, for `--tail` and
-`--limit`. `feed` does all of it.
+It has parts that a caller can use separately: `items_of` turns a step of a reading into the things worth a line,
+`lines` writes one thing, `heading` names the participants. `due` holds things back until the heading is known, for
+`--tail` and `--limit`. `feed` does all of it.
 """
 
 import time
@@ -143,7 +143,7 @@ class Conversation:
 
     def due(self, step: Step) -> Sequence[ConversationItem]:
         """The things of a step, and those that were held back, once the heading is known."""
-        things = (*self.things(step), *self._new_revisions(step))
+        things = (*self.items_of(step), *self._new_revisions(step))
         self._items += 1
         if self._held is None:
             return things
@@ -190,7 +190,7 @@ class Conversation:
 
     # Step by step.
 
-    def things(self, step: Step) -> tuple[ConversationItem, ...]:
+    def items_of(self, step: Step) -> tuple[ConversationItem, ...]:
         """The things that a step shows; nothing is written yet.
 
         The records of a stream that carry no message show nothing: its beginning, its end, and events without data. A
@@ -198,7 +198,7 @@ class Conversation:
         not closed, and requests without a response.
         """
         item, contexts = step.item, step.messages
-        self._abandoned.take(step)
+        self._abandoned.on_step(step)
         if step.end is not None:
             return tuple(self._closing(contexts, still_open=step.end == "open"))
         if item is None:

@@ -164,7 +164,7 @@ def row_of(item: Item, width: int) -> ConversationRow:
     width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
     # The line of the batch is above those of its messages.
     is_inside = isinstance(item, MessageContext) and item.message.index is not None
-    said = _said(line, width - 8 if is_inside else width)
+    said = _parts(line, width - 8 if is_inside else width)
     if isinstance(item, MessageContext) and item.answered is not None:
         took = ms_text(item.answered.latency_ns or 0)
         latency = took if item.answered.has_exact_times else f"~{took}"
@@ -203,7 +203,7 @@ def size_of(item: MessageContext | Batch | Unanswered) -> int | None:
     return bytes_in(item.message.frames) if isinstance(item, MessageContext) and item.message.index is None else None
 
 
-class _Said(NamedTuple):
+class _LineParts(NamedTuple):
     """The content of a line, in the order in which it is written; see `ConversationRow`."""
 
     subject: list[Span]
@@ -212,20 +212,20 @@ class _Said(NamedTuple):
     error: str = ""
 
 
-def _said(line: Line, width: int) -> _Said:
+def _parts(line: Line, width: int) -> _LineParts:
     if line.kind == "invalid":
-        return _Said([line.subject, Span(": "), line.gist])
+        return _LineParts([line.subject, Span(": "), line.gist])
     if line.kind in ("aside", "batch"):
-        return _Said([line.subject, Span("  "), line.gist] if line.gist.text else [line.subject])
+        return _LineParts([line.subject, Span("  "), line.gist] if line.gist.text else [line.subject])
     subject, status = _subject(line, width), line.status
     if status is None:
-        return _Said(subject, text=(line.gist,))
+        return _LineParts(subject, text=(line.gist,))
     outcome = Span(status.word, "bad" if status.is_bad else "plain")
     if line.kind == "request":
-        return _Said(subject, outcome, (Span(status.text), Span(f"  {line.gist.text}", line.gist.role)))
+        return _LineParts(subject, outcome, (Span(status.text), Span(f"  {line.gist.text}", line.gist.role)))
     if status.is_bad:
-        return _Said(subject, outcome, error=status.text)
-    return _Said(subject, outcome, (Span(f"  {status.text}", "dim"),) if status.text else ())
+        return _LineParts(subject, outcome, error=status.text)
+    return _LineParts(subject, outcome, (Span(f"  {status.text}", "dim"),) if status.text else ())
 
 
 def _column(width: int) -> int:

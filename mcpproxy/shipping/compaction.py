@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from analysis.store.parquet_merge import CannotMerge, merge
 from analysis.store.table_export import NO_DAY
 from analysis.store.tables import NAMES
-from mcpproxy.shipping.destination import Broken, CannotShip, Destination, StoredContent
+from mcpproxy.shipping.destination import BrokenFile, CannotShip, Destination, StoredContent
 from mcpproxy.shipping.manifest import (
     CAPTURES,
     COMPACT,
@@ -42,7 +42,7 @@ LEFT_S: Final = 86_400
 _TRIES: Final = 5
 
 
-class Compacted(NamedTuple):
+class CompactionResult(NamedTuple):
     """What a compaction did to a day."""
 
     before: int
@@ -75,7 +75,9 @@ def days_to_compact(before: str, to: Destination) -> list[str]:
     )
 
 
-def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object] = lambda _: None) -> Compacted | None:
+def compact(
+    day: str, to: Destination, room: Path, tell: Callable[[str], object] = lambda _: None
+) -> CompactionResult | None:
     """Rewrite the files of a day; returns None if there is too little to do, or another machine has changed it.
 
     Args:
@@ -104,7 +106,7 @@ def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object]
     if new is None:
         return None
     _delete([*singles, *(file for file in old if file not in new.files)], to)
-    return Compacted(len(old) + len(singles), len(new.files))
+    return CompactionResult(len(old) + len(singles), len(new.files))
 
 
 def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path) -> bool:
@@ -181,9 +183,9 @@ def _merged(local: dict[Path, File], target: Path, without: list[str], to: Desti
             except CannotMerge as alone:
                 where = f"{to.shown}/{file.name}"
                 reason = str(alone).replace(str(path), where)
-                raise Broken(f"cannot compact {where}: {reason}; move it away, and ship again") from error
+                raise BrokenFile(f"cannot compact {where}: {reason}; move it away, and ship again") from error
         folder = next(iter(local.values())).name.rpartition("/")[0]
-        raise Broken(f"cannot compact {to.shown}/{folder}: its files do not go together: {error}") from error
+        raise BrokenFile(f"cannot compact {to.shown}/{folder}: its files do not go together: {error}") from error
 
 
 def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[dict[Path, File], list[File]] | None:
@@ -240,7 +242,7 @@ def _single(day: str, to: Destination, tell: Callable[[str], object]) -> list[Ma
     for id_ in sorted({name.capture for name in names if name is not None and name.capture is not None}):
         try:
             manifest = manifest_at(id_, to)
-        except Broken as error:
+        except BrokenFile as error:
             tell(str(error))
             continue
         if manifest is not None and manifest.day == day:

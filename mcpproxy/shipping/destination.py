@@ -17,13 +17,13 @@ class CannotShip(CannotCreate):
     """The destination cannot be read or written; the text says what was tried, and never holds a credential."""
 
 
-class Broken(CaptureError):
+class BrokenFile(CaptureError):
     """A file at the destination is broken, or not mcpproxy's; only what depends on it fails. The text names it."""
 
 
-def unusable(where: object, what: str) -> Broken:
+def unusable(where: object, what: str) -> BrokenFile:
     """The error for something that ship would not put in this place."""
-    return Broken(f"cannot use {where}: it is {what}; move it away, and ship again")
+    return BrokenFile(f"cannot use {where}: it is {what}; move it away, and ship again")
 
 
 class StoredObject(NamedTuple):
@@ -48,8 +48,8 @@ class StoredContent(NamedTuple):
 class Destination(Protocol):
     """A place for files.
 
-    Every method raises `CannotShip` if the place cannot be reached, read or written, and `Broken` if only the file of
-    this name cannot be read or written.
+    Every method raises `CannotShip` if the place cannot be reached, read or written, and `BrokenFile` if only the file
+    of this name cannot be read or written.
     """
 
     shown: str

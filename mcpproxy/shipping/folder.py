@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 from captures.stale_files import lock_temporary, sweep
 from mcpproxy.shipping.destination import (
     MAX_SMALL_FILE_BYTES,
-    Broken,
+    BrokenFile,
     CannotShip,
     StoredContent,
     StoredObject,
@@ -206,7 +206,7 @@ class Folder:
         try:
             yield
         except OSError as error:
-            kind = Broken if name and error.errno in _OF_ONE and self.root.is_dir() else CannotShip
+            kind = BrokenFile if name and error.errno in _OF_ONE and self.root.is_dir() else CannotShip
             raise kind(f"cannot {what} {self.root / name}: {error.strerror or error}") from error
 
 

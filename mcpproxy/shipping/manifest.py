@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from analysis.store.table_export import NO_DAY
-from mcpproxy.shipping.destination import Broken, Destination, StoredContent
+from mcpproxy.shipping.destination import BrokenFile, Destination, StoredContent
 
 FORMAT: Final = 1
 RAW: Final = "raw"
@@ -254,9 +254,9 @@ def _decoded(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(values, dict) or type(values.get("format")) is not int:
         raise _unknown(where)
     if values["format"] > FORMAT:
-        raise Broken(f"cannot read {where}: a later version of mcpproxy wrote it; update mcpproxy")
+        raise BrokenFile(f"cannot read {where}: a later version of mcpproxy wrote it; update mcpproxy")
     return values
 
 
-def _unknown(where: str) -> Broken:
-    return Broken(f"cannot read {where}: it is not a manifest of mcpproxy; move it away, and ship again")
+def _unknown(where: str) -> BrokenFile:
+    return BrokenFile(f"cannot read {where}: it is not a manifest of mcpproxy; move it away, and ship again")

@@ -54,7 +54,7 @@ class ShipOptions:
     """Returns a hash of a host name, the same in all shipments of this user, or None if there is none."""
 
 
-class Shipped(NamedTuple):
+class ShipmentResult(NamedTuple):
     """What `ship` did with a capture."""
 
     manifest: Manifest
@@ -83,7 +83,7 @@ class ShippedListing:
 
 def ship(
     path: Path, id_: str, choices: ShipOptions, to: Destination, room: Path, there: ShippedListing | None = None
-) -> Shipped | None:
+) -> ShipmentResult | None:
     """Ship a capture, unless the destination has it in this state, with all of its files.
 
     Args:
@@ -109,7 +109,7 @@ def ship(
     state = state_of(files, choices)
     known = manifest_at(id_, to)
     if known is not None and known.state == state and is_current(known, to) and _is_there(known, to, there):
-        return Shipped(_tidied(known, to, there), ())
+        return ShipmentResult(_tidied(known, to, there), ())
     try:
         manifest, local = _made(path, id_, state, choices, known, room)
         if state_of(segments(path), choices) != state:
@@ -119,7 +119,7 @@ def ship(
             to.put(name, file)
         to.write(manifest_name(id_), manifest.encoded())
         withdraw(manifest.day, id_, manifest.shipment, to, room)
-        return Shipped(_tidied(manifest, to, there), manifest.files)
+        return ShipmentResult(_tidied(manifest, to, there), manifest.files)
     finally:
         for left in room.iterdir():
             shutil.rmtree(left, ignore_errors=True)

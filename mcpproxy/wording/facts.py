@@ -7,7 +7,7 @@ from analysis.conversation.call import ENDLESS, REASON, Call, MessageContext, Ou
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.gists import cancellation_text
-from mcpproxy.wording.lines import aside_of
+from mcpproxy.wording.lines import stray_line
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
 from mcpproxy.wording.statuses import Status, answer, fate, verdict, waiting
@@ -42,7 +42,7 @@ def title(context: MessageContext) -> str:
         )
     if isinstance(message, Notification):
         return sanitise(message.method)
-    aside = aside_of(message, is_beside=context.is_beside)
+    aside = stray_line(message, is_stray_body=context.is_stray_body)
     return "not a message" if aside is None else aside[0].text
 
 
@@ -63,7 +63,7 @@ def cancellation(call: Call) -> Fact | None:
     if call.cancelled_seq is None:
         return None
     by = f"by closing its HTTP exchange (record {call.cancelled_seq})"
-    by = by if call.is_left else f"by frame {call.cancelled_seq}"
+    by = by if call.is_closed_by_client else f"by frame {call.cancelled_seq}"
     if call.response is None:
         return Fact("cancelled", by)
     reason = f": {sanitise(call.cancel_reason, REASON)}" if call.cancel_reason else ""
@@ -88,7 +88,7 @@ def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
     return Fact("outcome", status.word + status.text, status.is_bad)
 
 
-def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
+def outcome_facts(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
     """What the page of a request says became of it; the arguments are those of `outcome`."""
     fact, response = outcome(call, waited_ns), call.response
     if fact is not None and response is not None:
@@ -96,7 +96,7 @@ def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
     yield from filter(None, (fact, cancellation(call)))
 
 
-def facts_beside(message: Message, meaning: Meaning, unread: Request | None = None) -> Iterator[Fact]:
+def related_facts(message: Message, meaning: Meaning, unread: Request | None = None) -> Iterator[Fact]:
     """What the page of a message that is not a request says about other messages.
 
     Args:
@@ -123,9 +123,9 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
     """
     message = context.message
     if isinstance(message, Request):
-        yield from [] if call is None else became(call, waited_ns)
+        yield from [] if call is None else outcome_facts(call, waited_ns)
     else:
-        yield from facts_beside(message, meaning_of(context), context.request)
+        yield from related_facts(message, meaning_of(context), context.request)
 
 
 def _answers(response: Response, meaning: Meaning, unread: Request | None) -> Fact:

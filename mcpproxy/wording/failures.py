@@ -23,7 +23,7 @@ def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
         return "the HTTP exchange ended before a response"
     if http.is_redirect:
         return f"redirected with status {http.status}, and not repeated"
-    why = sanitise(http.said or http.error, EXCERPT)
+    why = sanitise(http.response_gist or http.error, EXCERPT)
     if http.status is None:
         return f"no HTTP response: {why}"
     told = f": {why}" if why else ""

@@ -11,7 +11,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.meaning import UNKNOWN, Meaning
 from mcpproxy.wording.names import NAMED_BY, name_of
 from mcpproxy.wording.units import duration
-from mcpproxy.wording.values import EXCERPT, at, excerpt, one_line, string
+from mcpproxy.wording.values import EXCERPT, excerpt, one_line, string, value_at
 
 ID_STATES: Final[dict[IdState | None, str]] = {
     IdState.ANSWERED: "answered before",
@@ -44,15 +44,15 @@ _LISTS: Final = {
 
 def gist(message: Request | Notification, meaning: Meaning = UNKNOWN) -> str:
     """The payload of a request or notification, shortened to what matters; for a cancellation, what it cancels."""
-    if meaning.is_again:
+    if meaning.is_repeat:
         return "again, after the redirect"
     params, method = message.params, message.method
     if not isinstance(params, dict):
         return excerpt(params) if params else ""
-    if not isinstance(message, Request) and method in _TOLD:
-        return _TOLD[method](params, meaning)
+    if not isinstance(message, Request) and method in _NOTIFICATION_TEXTS:
+        return _NOTIFICATION_TEXTS[method](params, meaning)
     if method in _GIST:
-        value = at(params, *_GIST[method])
+        value = value_at(params, *_GIST[method])
         # The same call once more (2026-07-28), with what its interim result had asked for.
         again = "again " if "requestState" in params or "inputResponses" in params else ""
         return again + (excerpt(value) if value else "")
@@ -104,7 +104,7 @@ def _cancellation(params: Mapping[str, Any], meaning: Meaning) -> str:
     return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
 
 
-_TOLD: Final[dict[str, Callable[[Mapping[str, Any], Meaning], str]]] = {
+_NOTIFICATION_TEXTS: Final[dict[str, Callable[[Mapping[str, Any], Meaning], str]]] = {
     "notifications/progress": _progress,
     "notifications/message": _log,
     "notifications/cancelled": _cancellation,
@@ -152,7 +152,7 @@ def _preview(result: Mapping[str, Any]) -> str:
                 return f"[{sanitise(kind, 60)}]"
     for member in ("structuredContent", "completion"):
         if result.get(member):
-            return excerpt(at(result, "completion", "values") or result[member])
+            return excerpt(value_at(result, "completion", "values") or result[member])
     rest = {name: value for name, value in result.items() if name not in _NOT_SAID}
     return excerpt(rest) if any(value not in ({}, []) for value in rest.values()) else ""
 

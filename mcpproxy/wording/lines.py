@@ -54,7 +54,7 @@ def line(message: Message, meaning: Meaning) -> Line:
     said = _line(message, meaning)
     problem = message.frames[0].problem
     # What breaks a rule in a batch is the frame, and the line of the batch says so.
-    if problem is None or said.problem or message.index is not None or meaning.is_beside:
+    if problem is None or said.problem or message.index is not None or meaning.is_stray_body:
         return said
     return _broken(said, problem)
 
@@ -77,13 +77,13 @@ def ended(request: Request, status: Status) -> Line:
 
 def _line(message: Message, meaning: Meaning) -> Line:
     if isinstance(message, Invalid):
-        return _invalid(message, is_beside=meaning.is_beside)
+        return _invalid(message, is_stray_body=meaning.is_stray_body)
     if isinstance(message, Response):
         return _response(message, meaning)
-    if isinstance(message, Request) and not meaning.is_again:
+    if isinstance(message, Request) and not meaning.is_repeat:
         return _of_request(message, "accent")
     kind: Kind = "request" if isinstance(message, Request) else "notification"
-    method = Span(_method(message), "dim" if meaning.is_again else "plain")
+    method = Span(_method(message), "dim" if meaning.is_repeat else "plain")
     return Line(kind, _way(message.frames[0]), method, gist=Span(gist(message, meaning), "dim"))
 
 
@@ -101,9 +101,9 @@ def _response(response: Response, meaning: Meaning) -> Line:
     return _broken(said, CONVERTED) if meaning.is_converted else said
 
 
-def _invalid(message: Invalid, *, is_beside: bool) -> Line:
+def _invalid(message: Invalid, *, is_stray_body: bool) -> Line:
     frame = message.frames[0]
-    way, aside = _way(frame), aside_of(message, is_beside=is_beside)
+    way, aside = _way(frame), stray_line(message, is_stray_body=is_stray_body)
     if aside is not None:
         return Line("aside", way, aside[0], gist=aside[1])
     excerpt = f'"{sanitise_bytes(frame.raw, EXCERPT)}"' if message.index is None else f"element {message.index + 1:,}"
@@ -111,12 +111,12 @@ def _invalid(message: Invalid, *, is_beside: bool) -> Line:
     return Line("invalid", mark, Span("not a message", "bad"), gist=Span(excerpt), problem=message.reason)
 
 
-def aside_of(message: Message, *, is_beside: bool) -> tuple[Span, Span] | None:
+def stray_line(message: Message, *, is_stray_body: bool) -> tuple[Span, Span] | None:
     """An event that clients ignore, a frame that was not parsed, or an HTTP body where no message is due.
 
     Args:
         message: the message.
-        is_beside: whether it is such a body; see `MessageContext.is_beside`.
+        is_stray_body: whether it is such a body; see `MessageContext.is_stray_body`.
 
     Returns:
         What it is, and an excerpt of what it holds; None for everything else.
@@ -130,7 +130,7 @@ def aside_of(message: Message, *, is_beside: bool) -> tuple[Span, Span] | None:
         return Span("event without data", "dim"), _NOTHING
     elif message.reason == "unjudged":
         word = "unjudged" if frame.whole else "unjudged, unfinished"
-    elif is_beside:
+    elif is_stray_body:
         word = "body"
     else:
         return None

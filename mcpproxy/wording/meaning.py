@@ -24,9 +24,9 @@ class Meaning(NamedTuple):
     """For a cancellation: how long the request had waited, if this is the first that names it before a response."""
     is_abandoned: bool = False
     """For a cancellation: whether its sender abandons the request with it."""
-    is_again: bool = False
+    is_repeat: bool = False
     """Whether it repeats a message whose HTTP exchange was redirected."""
-    is_beside: bool = False
+    is_stray_body: bool = False
     """Whether it is an HTTP body where no message is due."""
     is_converted: bool = False
     """For a response: whether its id matches its request only as another JSON type."""
@@ -42,11 +42,11 @@ def meaning_of(context: MessageContext) -> Meaning:
     return Meaning(
         context.answered,
         context.id_state,
-        "" if context.meant is None else context.meant.text,
+        "" if context.guessed_request is None else context.guessed_request.text,
         context.cancels,
         None if cancelled is None else cancelled.cancelled_after_ns,
         cancelled is not None and cancelled.abandoned_ns is not None,
-        context.is_again,
-        type(context.message) is Invalid and context.is_beside,
+        context.is_repeat,
+        type(context.message) is Invalid and context.is_stray_body,
         context.is_converted,
     )

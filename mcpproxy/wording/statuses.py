@@ -97,7 +97,9 @@ def fate(call: Call, *, says_how: bool = True) -> Status:
         texts.append(f": {failure(call.http, call.broken_after_ns)}")
     if waited_ns is not None and call.outcome is Outcome.CANCELLED:
         texts.append(f" after {duration(waited_ns)}")
-        texts.append(" by closing its HTTP exchange" if says_how and call.is_left and not is_abandoned else "")
+        texts.append(
+            " by closing its HTTP exchange" if says_how and call.is_closed_by_client and not is_abandoned else ""
+        )
     elif waited_ns is not None and is_abandoned:
         texts.append(f", abandoned after {duration(waited_ns)}")
     if call.cancelled_ns is not None and call.cancel_reason:

@@ -23,7 +23,7 @@ def size(count: int) -> str:
     return f"{value:,.1f} {unit}"
 
 
-def few(count: int) -> str:
+def short_count(count: int) -> str:
     """A number in at most four characters: `999`, `1.2k`, `12k`, `3.4M`."""
     if count < 1000:
         return str(count)

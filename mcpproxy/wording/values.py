@@ -30,7 +30,7 @@ def one_line(text: str) -> str:
     return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
 
 
-def at(value: object, *path: str) -> Any:
+def value_at(value: object, *path: str) -> Any:
     """Returns the member at the end of a path of names, or None if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
@@ -39,5 +39,5 @@ def at(value: object, *path: str) -> Any:
 
 def string(value: object, *path: str) -> str:
     """That member if it is a string, not sanitised; else, or without a path, an empty string."""
-    text = at(value, *path) if path else None
+    text = value_at(value, *path) if path else None
     return text if isinstance(text, str) else ""

@@ -1,14 +1,14 @@
-"""How the time of something grows with its size, from two sizes, so that the speed of the machine does not matter."""
+"""How a run time grows with size, measured at two sizes, so that the speed of the machine does not matter."""
 
 import time
 from collections.abc import Callable
 
 TRIES = 3
-"""Others use the machine, too, so the best of so many comparisons counts; what grows too fast does so in all."""
+"""Other programs use the machine, too, so the best of this many comparisons counts; a real fault fails them all."""
 
 
 def assert_linear(run: Callable[[int], object], few: int, many: int) -> None:
-    """Fail if the time of `run` grows nearly with the square of its size."""
+    """Fail if the time of `run` grows almost with the square of its size."""
     most, found = (many / few) ** 1.5, 0.0
     for _ in range(TRIES):
         found = _spent(run, many) / _spent(run, few)

@@ -1,4 +1,4 @@
-"""Messages, and conversations of them over HTTP, step by step: traces of several clients and connections at once."""
+"""Builds traces over HTTP step by step, with several clients and connections at once."""
 
 import json
 from typing import Any
@@ -16,22 +16,22 @@ ASKED = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": 
 
 
 def request(id_: int, method: str, **params: Any) -> dict[str, Any]:
-    """A request; without params if there are none."""
+    """A request; it has no `params` if none are given."""
     return {"jsonrpc": "2.0", "id": id_, "method": method, **({"params": params} if params else {})}
 
 
 def notification(method: str, **params: Any) -> dict[str, Any]:
-    """A notification; without params if there are none."""
+    """A notification; it has no `params` if none are given."""
     return {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
 
 
 def result(id_: int, **members: Any) -> dict[str, Any]:
-    """A result."""
+    """A successful response."""
     return {"jsonrpc": "2.0", "id": id_, "result": members}
 
 
 class HttpTrace:
-    """Frames of a trace, in the form that docs/commands/import.md shows."""
+    """Collects the frames of a trace, in the form that docs/commands/import.md shows."""
 
     def __init__(self) -> None:
         self.frames: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ class HttpTrace:
     def post(
         self, body: object = None, *, peer: str = "", session: str = "", method: str = "POST", path: str = "/mcp"
     ) -> int:
-        """Add a POST; returns its exchange's number. `peer`, the client's address, stands for a connection."""
+        """Add a POST; returns its exchange's number. `peer`, the client's address, identifies the connection."""
         self._exchanges += 1
         fields = {
             "Host": "127.0.0.1:8000",
@@ -58,17 +58,17 @@ class HttpTrace:
         return self._exchanges
 
     def answer(self, exchange: int, body: object = None, *, status: str = "200 OK", **fields: str) -> None:
-        """Add a complete response, in JSON if it has a body."""
+        """Add a complete response; its body, if any, is JSON."""
         own = {} if body is None else {"Content-Type": "application/json"}
         self.frames.append({"dir": "s2c", "k": "res", "x": exchange, "raw": _head(status, own | fields) + _text(body)})
 
     def stream(self, exchange: int) -> None:
-        """Add the head of a response that is a stream."""
+        """Add the head of a streamed response."""
         head = _head("200 OK", {"Content-Type": "text/event-stream"})
         self.frames.append({"dir": "s2c", "k": "head", "x": exchange, "raw": head})
 
     def event(self, exchange: int, body: object) -> None:
-        """Add a message on a stream."""
+        """Add a message to a stream."""
         raw = f"event: message\ndata: {json.dumps(body)}\n\n"
         self.frames.append({"dir": "s2c", "k": "sse", "x": exchange, "raw": raw})
 
@@ -77,7 +77,7 @@ class HttpTrace:
         self.frames.append({"dir": by, "k": "end", "x": exchange, "raw": ""})
 
     def case(self) -> Case:
-        """The case of these frames."""
+        """These frames as a case."""
         told = {"name": "made", "version": VERSION, "transport": "http", "start_observed": True, "frames": self.frames}
         (made,) = cases([json.dumps(told).encode()])
         assert isinstance(made, Case), made

@@ -17,7 +17,7 @@ def step(reading: Reading, item: Item) -> Step:
 
 
 class Judged:
-    """A conversation, and what the rules find in it."""
+    """A conversation, and the findings of the rules in it."""
 
     def __init__(self, picked: Iterable[type[Rule]] | None = None) -> None:
         """Run the rules `picked`, or all if None."""
@@ -30,21 +30,21 @@ class Judged:
 
     @property
     def faults(self) -> dict[str, str]:
-        """The rules that failed, and how."""
+        """The rules that failed, and their errors."""
         return self.reading.faults
 
     @property
     def counts(self) -> Counter[tuple[str, int, str]]:
-        """How often rules that report only the first violation were broken."""
+        """The number of violations of each rule that reports only the first."""
         return self.reading.counts
 
     @property
     def followers(self) -> Counter[tuple[str, int, str]]:
-        """How many findings were counted under their causes."""
+        """The number of findings that were counted under their causes."""
         return self.reading.followers
 
     def advance(self, t_ns: int) -> list[Finding]:
-        """The findings due because so much time has passed."""
+        """Advance the clock; returns the findings that are due by then."""
         checker = self.reading._checker
         assert checker is not None
         return checker.advance(t_ns)
@@ -54,5 +54,5 @@ class Judged:
         return [*step(self.reading, item).findings]
 
     def finish(self, reason: End = "closed") -> list[Finding]:
-        """End the conversation; returns the findings that only the end shows."""
+        """End the conversation; returns the findings that appear only at the end."""
         return [finding for each in self.reading.finish(reason) for finding in each.findings]

@@ -1,6 +1,6 @@
-"""A conversation for tests of what links messages: frames and records as a reader yields them, fed to the fold.
+"""A conversation for tests of linked messages: frames and records as a reader yields them, fed to the fold.
 
-One item every millisecond, so that stamps are easy to remember: the nth item has number n and the stamp n ms.
+There is one item per millisecond, so that times are easy to remember: the nth item has the number n and the time n ms.
 """
 
 import json
@@ -28,7 +28,7 @@ def unanswered(fold: Fold) -> list[Call]:
 
 
 class Talk:
-    """Makes messages, and passes each to `follow`."""
+    """Makes messages, and passes the context of each to `follow`."""
 
     def __init__(self, transport: str = "stdio") -> None:
         self.fold = Fold()
@@ -36,7 +36,7 @@ class Talk:
         self.record("header", transport=transport, capture="0", observed_start=True)
 
     def follow(self, context: MessageContext) -> None:
-        """Handle a message; tests override this."""
+        """Called with each message; tests override this."""
 
     def record(self, rec: str, **members: Any) -> None:
         self.seq += 1
@@ -60,14 +60,14 @@ class Talk:
         return context
 
     def ask(self, id_: object, method: str, exchange: int | None = None, **params: Any) -> MessageContext:
-        """Send a request of the client; `_meta` is that of the modern era unless given."""
+        """Send a client request; `_meta` is that of the modern era unless given."""
         return self.say("c2s", exchange, id=id_, method=method, params={"_meta": META, **params})
 
     def answer(self, id_: object, exchange: int | None = None, **result: Any) -> MessageContext:
         return self.say("s2c", exchange, id=id_, result=result)
 
     def event(self, exchange: int, **members: Any) -> MessageContext:
-        """Send a message of the server as an event of a stream."""
+        """Send a server message as an event of a stream."""
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
         (context,) = self.raw("s2c", raw, exchange, unit="sse_event")
         return context
@@ -76,7 +76,7 @@ class Talk:
         return self.say("s2c", exchange, id=id_, error={"code": code, "message": "no"})
 
     def tell(self, method: str, exchange: int | None = None, **params: Any) -> MessageContext:
-        """Send a notification of the server."""
+        """Send a server notification."""
         return self.say("s2c", exchange, method=method, params=params)
 
     def handshake(self, version: str = "2025-11-25") -> None:
@@ -96,7 +96,7 @@ class Talk:
         )
 
     def http_answer(self, number: int, status: int = 200, **headers: str) -> None:
-        """Record the head of its response."""
+        """Record the head of the response."""
         fields = [[name.replace("_", "-"), value] for name, value in headers.items()]
         self.record("exchange", exchange=number, stage="response", response={"status": status, "headers": fields})
 

@@ -1,4 +1,4 @@
-"""Cache files are read only if they are regular files that this user alone can write."""
+"""Cache files are read only if they are regular files that no other user can write to."""
 
 import os
 from pathlib import Path

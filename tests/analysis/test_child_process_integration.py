@@ -1,4 +1,4 @@
-"""Children that run a module: how they start, how messages cross, and how they end."""
+"""Child processes that run a module: how they start, exchange messages, and end."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def main():
         os.write(1, piece)
         os.read(0, 1)
 """
-"""What it writes, each piece once something was sent."""
+"""Writes each piece, waiting for a byte of input after each."""
 BUSY = """
 import time
 import tracemalloc
@@ -64,13 +64,13 @@ def main():
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where to write `own_module`, which children can import."""
+    """The path of `own_module`, which children can import."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     return tmp_path / "own_module.py"
 
 
 def soon() -> float:
-    """When a test gives up, by the monotonic clock."""
+    """The deadline of a test, by the monotonic clock."""
     return time.monotonic() + DEADLINE_S
 
 
@@ -116,7 +116,7 @@ def test_a_bare_child_gets_nothing_of_ours(module: Path, monkeypatch: pytest.Mon
     assert ["SECRET" in names for names, _, _ in found] == [False, True]
     assert [place for _, place, _ in found] == ["/", os.getcwd()]
     for _, _, numbers in found:
-        # 0 to 2, its pipes, and the folder that it lists.
+        # 0 to 2, its pipes, and the descriptor used to list the folder.
         assert numbers == [0, 1, 2, 3, 4, 5]
 
 
@@ -133,7 +133,7 @@ def test_a_bare_child_gets_nothing_of_ours(module: Path, monkeypatch: pytest.Mon
 def test_a_message_that_is_too_long_is_refused_by_its_length(module: Path, pieces: list[bytes]) -> None:
     module.write_text(RAW % pieces)
     with closing(PythonChild("own_module", longest=1000)) as child:
-        child.send(b"")  # four bytes: it writes on
+        child.send(b"")  # four bytes, so the child writes its remaining pieces
         for _ in pieces[1:]:
             assert child.receive(soon()) == b"x" * 1000
         with pytest.raises(ValueError, match="a message of more than 1000 bytes"):
@@ -242,7 +242,7 @@ def test_several_are_heard_together_or_one_alone(module: Path) -> None:
 
 
 def told(heard: Iterator[tuple[PythonChild, list[bytes] | None]]) -> list[tuple[PythonChild, bytes | None]]:
-    """Who said what, one message at a time; None is an end."""
+    """The child and the message, one message at a time; None is the end."""
     return [(child, message) for child, messages in heard for message in ([None] if messages is None else messages)]
 
 

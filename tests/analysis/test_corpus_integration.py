@@ -1,4 +1,4 @@
-"""Every case of the corpus gives just the findings that it expects, and every rule has a case that fires it."""
+"""Every case of the corpus gives exactly the findings that it expects, and every rule has a case that fires it."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ from tests.analysis.traces import (
 
 
 def mistakes(case: Case) -> str:
-    """What is not as the case expects, and all findings; empty if everything is as expected."""
+    """The differences from what the case expects, and all findings; empty if there are no differences."""
     found = checked_once(case)
     unlike = {
         "unexpected": grave(found) - expected(case),
@@ -44,7 +44,7 @@ def test_the_cases_of_a_file_give_the_findings_that_they_expect(group: str) -> N
 @pytest.mark.soak
 @pytest.mark.parametrize("group", names())
 def test_a_group_finds_alone_what_it_finds_among_all(group: str) -> None:
-    """Rules share what they remember, but each must do without the others, as `checking/test_shares` tells of each."""
+    """Rules share state, but each must work alone, as `checking/test_partition_integration` checks for each rule."""
     picked = rules_for(lambda id_: group_of(id_) == group)
     for case in by_name()[group]:
         of_group = [

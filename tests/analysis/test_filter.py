@@ -79,7 +79,7 @@ def selects(text: str, **facts: Any) -> bool:
     return parse(text).matches(Facts(**facts))
 
 
-# ---- what terms mean
+# ---- the meaning of terms
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_names_are_patterns_or_in_quotes_exact(text: str, method: str | None, wa
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether a pattern fits, by the table of all prefixes of both."""
+    """Whether a pattern matches a name, computed with a table of all prefixes of both."""
     row = [True, *(pattern[:end].strip("*") == "" for end in range(1, len(pattern) + 1))]
     for char in name:
         below = [False]
@@ -258,7 +258,7 @@ def test_text_is_looked_for_in_the_bytes_that_crossed(text: str, raw: bytes, wan
     assert selects(text, raw=raw) is wanted
 
 
-# ---- how terms are joined
+# ---- combining terms
 
 LETTERS = "abc"
 Tree = tuple[str, Callable[[str], bool]]
@@ -269,7 +269,7 @@ def letter(char: str) -> Tree:
 
 
 def joined(left: Tree, join: str, right: Tree) -> Tree:
-    """Both in parentheses, so that only what is tested decides."""
+    """Two terms in parentheses, so that only `join` matters."""
     if join == "or":
         return f"({left[0]}) or ({right[0]})", lambda raw: left[1](raw) or right[1](raw)
     return f"({left[0]}) {join} ({right[0]})", lambda raw: left[1](raw) and right[1](raw)
@@ -290,7 +290,7 @@ def test_an_expression_means_what_its_tree_means(tree: Tree, raw: str) -> None:
     parsed = parse(tree[0])
     wanted = tree[1](raw)
     assert parsed.matches(Facts(raw=raw.encode())) is wanted
-    # Without the parentheses that change nothing, too.
+    # The same holds for its text, which has no superfluous parentheses.
     assert parse(str(parsed)).matches(Facts(raw=raw.encode())) is wanted
 
 
@@ -333,7 +333,7 @@ def test_laws_of_de_morgan_hold_on_any_facts(left: str, right: str, facts: Facts
     assert matches(f"not not ({left})") is matches(left)
 
 
-# ---- what is no expression
+# ---- invalid expressions
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_an_error_is_three_lines_with_a_caret_below_the_place(text: str, drawing
         assert drawn[0][: len(drawn[1]) - 1].endswith("dir:")
 
 
-# Pieces of expressions in any order are wrong in more ways than characters.
+# Pieces of expressions in random order give more kinds of errors than random characters.
 PIECES = st.lists(
     st.sampled_from(
         [*KEYS, *':=<>!&|()"\\* \n', ">=", "and", "or", "not", "5", "ms", "a", "日", "c2s", "\udcff", "\u0301"]
@@ -463,7 +463,7 @@ def test_length_is_bounded() -> None:
         parse("(" * MAX_FILTER_CHARS)
 
 
-# ---- what a filter asks
+# ---- what a filter depends on
 
 
 @pytest.mark.parametrize(
@@ -495,7 +495,7 @@ PAGE = Path(__file__).parents[2] / "docs/filter.md"
 
 
 def documented() -> dict[str, tuple[bool, list[str]]]:
-    """The keys of the page: whether they compare, and their examples."""
+    """The keys on the page: whether each can be compared, and its examples."""
     section = PAGE.read_text("utf-8").split("## Keys")[1].split("\n## ")[0]
     found = re.findall(r"^\| `(\w+)` \| (yes)? ?\| .* \| (.*) \|$", section, re.MULTILINE)
     return {name: (bool(compares), re.findall(r"`(.+?)`", examples)) for name, compares, examples in found}
@@ -529,7 +529,7 @@ ERROR = {"jsonrpc": "2.0", "id": 7, "error": {"code": -32602, "message": "no"}}
 
 
 def exchange_of(answer: object) -> tuple[MessageContext, MessageContext, Call]:
-    """A call and its answer, 3 ms later."""
+    """The context of a call, that of its response 3 ms later, and the call."""
     asked, answered = seen_in(CALL), seen_in(answer, "s2c")
     assert isinstance(asked.message, Request)
     assert isinstance(answered.message, Response)
@@ -645,7 +645,7 @@ def test_messages_of_a_batch_have_kinds_of_their_own_and_the_bytes_of_all() -> N
 
 
 def assembled(*lines: bytes) -> list[Facts]:
-    """The facts of lines that are no messages by themselves."""
+    """The facts of messages assembled from lines."""
     frames = [Frame(number, 1, "s2c", line, judge(line, "s2c")) for number, line in enumerate(lines)]
     assembly = Assembly()
     return [facts_of(context_of(message, SESSION)) for frame in frames for message in assembly.feed(frame)]
@@ -679,7 +679,7 @@ def test_what_is_kept_of_a_message_answers_as_the_message_did(text: str, said: t
     kept = only.keep(facts_of(context))
     assert kept.message is None
     assert only.matches(kept) is only.matches(facts_of(context))
-    # Findings come later.
+    # Findings are added later.
     kept, asked = (facts.add(rules=("ab",), level="warning") for facts in (kept, facts_of(context)))
     assert only.matches(kept) is only.matches(asked)
 

@@ -1,4 +1,4 @@
-"""What was told of a capture is told again as it was, as long as neither the capture nor its file has changed."""
+"""Cached output of a capture is returned unchanged until the capture or the cache file changes."""
 
 import os
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis import output_cache
-from analysis.cached import Freed
+from analysis.cached import ClearedCache
 from analysis.output_cache import About, OutputCache, clear, files_of
 from captures.file import CaptureFile
 from tests.captures.samples import every_type
@@ -24,7 +24,7 @@ MESSAGES = [
 
 @pytest.fixture
 def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A closed capture, with a cache of its own."""
+    """A closed capture, with its own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
     path = tmp_path / "x.mcpcap"
@@ -33,7 +33,7 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def file_of(path: Path) -> Path:
-    """What is kept of what messages mean."""
+    """The cache file for the meaning of messages."""
     return next(file for file in files_of(path) if file.suffix == ".meaning")
 
 
@@ -151,4 +151,4 @@ def test_files_are_bounded_and_cleared(capture: Path, tmp_path: Path, monkeypatc
     assert not left.exists()
     assert (freed.files, freed.undeleted) == (3, 0)
     assert freed.bytes > 100_000
-    assert clear() == Freed(0, 0, 0)
+    assert clear() == ClearedCache(0, 0, 0)

@@ -1,4 +1,4 @@
-"""Reading: what it knows of a capture as a whole."""
+"""Reading: what it knows about a whole capture."""
 
 from pathlib import Path
 

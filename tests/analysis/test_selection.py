@@ -1,4 +1,4 @@
-"""What a filter selects in a whole capture: by how requests ended, in bounded memory."""
+"""What a filter selects in a whole capture, depending on how requests ended, in bounded memory."""
 
 from pathlib import Path
 

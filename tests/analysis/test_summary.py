@@ -1,4 +1,4 @@
-"""A summary says what the capture says; what is kept of it is true, or made again."""
+"""A summary agrees with the capture, and a cached summary is correct or is made again."""
 
 import json
 import os

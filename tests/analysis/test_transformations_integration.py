@@ -1,4 +1,4 @@
-"""Conversations over HTTP of the corpus, changed in ways that must not change what is said of them."""
+"""Conversations over HTTP from the corpus, changed in ways that must not change what is reported about them."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.analysis.traces import corpus
 from tests.analysis.transformations import TRANSFORMATIONS
 
 PICKED = 9
-"""The suite takes every ninth conversation; `make soak` takes all."""
+"""The suite changes every ninth conversation; `make soak` changes all."""
 
 
 @pytest.mark.parametrize(

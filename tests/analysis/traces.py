@@ -1,9 +1,9 @@
-"""Conversations as data, for the tests of rules: the corpus, and what the checker finds in one of its cases.
+"""Conversations as data, for the tests of rules: the corpus, and the checker's findings in its cases.
 
 A case is a line of `tests/corpus/traces/<group>.ndjson`, in the form that docs/commands/import.md shows. Members for
 the tests: `expect`, the errors and warnings that are due, each `{"rule": …, "frame": index}`; `notes`, notes that must
-be among the findings; `silent`, rules that must not be. A case passes if its errors and warnings are exactly those of
-`expect`.
+be among the findings; `silent`, rules that must report nothing. A case passes if its errors and warnings are exactly
+those of `expect`.
 """
 
 import json
@@ -29,7 +29,7 @@ CORPUS = Path(__file__).parents[1] / "corpus" / "traces"
 SHARED = Path(__file__).parents[3] / "shared" / "protocol" / "traces.ndjson"
 
 TOLD_BY_RECORDS = {"shutdown/killed-first", "http/unreachable", "http/redirect-scheme"}
-"""Rules about what no frame of a trace can show, such as a signal or a failed connection; they have other tests."""
+"""Rules about events that no frame of a trace can show, such as a signal or a failed connection; tested elsewhere."""
 
 
 class Found(NamedTuple):
@@ -52,23 +52,23 @@ def read(path: Path) -> list[Case]:
 
 
 def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]:
-    """What the checker finds in a case, with all rules or some."""
+    """The findings in a case, with all rules or some."""
     return checked(case, picked)[1]
 
 
 def checked_once(case: Case) -> list[Found]:
-    """What all rules find in a case of the corpus; cached, as many tests compare it with something else."""
+    """The findings of all rules in a case of the corpus; cached, as many tests compare them with something else."""
     if id(case) not in _KEPT:
         _KEPT[id(case)] = case, check(case)
     return _KEPT[id(case)][1]
 
 
 _KEPT: Final[dict[int, tuple[Case, list[Found]]]] = {}
-"""Holds the case, too, so that no other one gets its `id()`."""
+"""The value includes the case, so that no other case can get its `id()`."""
 
 
 def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Judged, list[Found]]:
-    """The checker at the end of a case, and what it has found."""
+    """The checker at the end of a case, and its findings."""
     checker, assembler = Judged(picked), FrameAssembler()
     frames: dict[int, int] = {}
     findings: list[Finding] = []
@@ -88,7 +88,7 @@ def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Jud
 
 
 def findings_of(capture: Path) -> list[Finding]:
-    """What the checker finds in a capture."""
+    """The findings in a capture."""
     checker = Judged()
     findings = [finding for item in read_frames(Capture(capture)) for finding in checker.feed(item)]
     findings += checker.finish("closed")
@@ -114,12 +114,12 @@ def expected(case: Case) -> Counter[tuple[str, int]]:
 
 
 def due_notes(case: Case) -> set[tuple[str, int]]:
-    """Notes that must be among the findings."""
+    """The notes that must be among the findings."""
     return {(one["rule"], one["frame"]) for one in case.members.get("notes", [])}
 
 
 def silent(case: Case) -> set[str]:
-    """Rules that must find nothing."""
+    """The rules that must find nothing."""
     return set(case.members.get("silent", []))
 
 
@@ -144,9 +144,9 @@ def stdio(name: str, *frames: Any, start_observed: bool = True, **more: Any) -> 
 
 
 def names() -> list[str]:
-    """The names of the files of the corpus: a test for each, as thousands of tests would cost more than their cases.
+    """The names of the files of the corpus: one test for each, as thousands of tests would cost more than their cases.
 
-    Collection uses names, because each process of a run collects all tests, and should not read all cases for that.
+    Tests are collected by name, because each process of a run collects all tests, and need not read all cases for that.
     """
     return [path.stem for path in sorted(CORPUS.glob("*.ndjson")) if path.stem != "import"]
 

@@ -1,7 +1,7 @@
 """Changes to a conversation over HTTP that must not change what is reported about it.
 
-A change adds no fault: a cancellation after the end, a body that the capture lacks, a second client that does the same,
-a redirect that the client follows, a recording that breaks off. So no finding about a peer may result from it, and no
+No change adds a fault: a cancellation after the end, a body that the capture lacks, a second client that does the same,
+a redirect that the client follows, a recording that breaks off. So no change may cause a finding about a peer, and no
 error may disappear. Each of `TRANSFORMATIONS` makes one change to a case, and returns what it changed, if anything.
 """
 
@@ -26,9 +26,9 @@ from tests.analysis.talk import unanswered
 from tests.analysis.traces import Found, check, checked_once
 
 FrameLine: TypeAlias = dict[str, Any]
-"""A frame of a trace as its JSON."""
+"""A frame of a trace, as its JSON."""
 CUTS: Final = 60
-"""The most points at which a recording is broken off."""
+"""The maximum number of points at which a recording is broken off."""
 _SESSION = re.compile(r"(?i)(mcp-session-id: *)(\S[^\r\n]*)")
 _OF_THE_MESSAGE = ("content-length", "mcp-method", "mcp-name")
 """Header fields that depend on the message."""
@@ -40,12 +40,12 @@ def blamed(findings: Iterable[Finding]) -> set[tuple[str, str]]:
 
 
 def blames(found: Iterable[Found]) -> set[tuple[str, str]]:
-    """The same for the findings of a case."""
+    """The errors and warnings about a peer among the findings of a case."""
     return blamed(one.finding for one in found)
 
 
 def _cancel(case: Case) -> list[str]:
-    """A cancellation of the last request is appended: no error may disappear."""
+    """Append a cancellation of the last request: no error may disappear."""
 
     def errors(found: list[Found]) -> set[tuple[str, int]]:
         return {(one.rule, one.frame) for one in found if one.level == Level.ERROR}
@@ -69,7 +69,7 @@ def _cancel(case: Case) -> list[str]:
 
 
 def _drop(kinds: tuple[str, ...], case: Case) -> list[str]:
-    """Bodies are dropped: no peer may be blamed for anything new."""
+    """Drop bodies: no peer may be blamed for anything new."""
     frames, gone = _frames(case), set()
     for frame in frames:
         head, _, body = frame.get("raw", "").partition("\r\n\r\n")
@@ -81,9 +81,9 @@ def _drop(kinds: tuple[str, ...], case: Case) -> list[str]:
 
 
 def _double(case: Case, *, is_shared: bool) -> list[str]:
-    """A second client does the same at the same time, from its own address or on the same connection."""
+    """Add a second client that does the same at the same time, from its own address or on the same connection."""
     if case.transport == "legacy-sse":
-        return []  # its sessions are distinguished by addresses in what the server sends
+        return []  # its sessions are distinguished by addresses that the server sends
     frames, t = _frames(case), -10.0
     for frame in frames:
         t = frame["t"] = frame["t"] if frame.get("t") is not None else t + 10
@@ -101,7 +101,7 @@ def _double(case: Case, *, is_shared: bool) -> list[str]:
 
 
 def _redirect(case: Case) -> list[str]:
-    """Each POST is redirected to where it went: blame and figures stay the same."""
+    """Redirect each POST to its own target: blame and outcomes stay the same."""
     frames = _frames(case)
     number, longer = _next_number(frames), list[FrameLine]()
     for frame in frames:
@@ -118,7 +118,7 @@ def _redirect(case: Case) -> list[str]:
 
 
 def _break_off(case: Case) -> list[str]:
-    """The recording breaks off, at each record or at `CUTS` of them: no peer may be blamed for anything new."""
+    """Break the recording off after each record, or after `CUTS` of them: no peer may be blamed for anything new."""
     lines, whole = [line for _, line in case.records()], blames(checked_once(case))
     wrong = dict[str, None]()
     for count in range(1, len(lines), max(1, len(lines) // CUTS)):
@@ -140,7 +140,7 @@ TRANSFORMATIONS: Final[dict[str, Callable[[Case], list[str]]]] = {
     "a redirect that is followed": _redirect,
     "a recording that breaks off": _break_off,
 }
-"""By name of the change."""
+"""The name of each change → the function that makes it."""
 
 
 def _frames(case: Case) -> list[FrameLine]:
@@ -156,7 +156,7 @@ def _made(case: Case, frames: list[FrameLine]) -> Case:
 
 
 def _more(case: Case, frames: list[FrameLine]) -> list[str]:
-    """What is blamed with other frames, but was not before."""
+    """The blame that other frames of the case add."""
     return [
         f"blames {who} by {rule}"
         for rule, who in sorted(blames(check(_made(case, frames))) - blames(checked_once(case)))
@@ -164,7 +164,7 @@ def _more(case: Case, frames: list[FrameLine]) -> list[str]:
 
 
 def _outcomes(case: Case) -> Counter[tuple[str, str]]:
-    """How many requests of each method had each outcome."""
+    """The number of requests with each method and outcome."""
     fold, counts = Fold(), Counter[tuple[str, str]]()
     for item in _items([line for _, line in case.records()]):
         for context in fold.feed(item):
@@ -177,7 +177,7 @@ def _outcomes(case: Case) -> Counter[tuple[str, str]]:
 
 
 def _items(lines: list[bytes]) -> Iterator[Frame | Record]:
-    """The items of a capture of these records."""
+    """The items of a capture with these records."""
     assembler = FrameAssembler()
     for line in lines:
         record = decode(line.rstrip(b"\n"), 0, loads)
@@ -189,12 +189,12 @@ def _items(lines: list[bytes]) -> Iterator[Frame | Record]:
 
 
 def _next_number(frames: list[FrameLine]) -> int:
-    """A number that no exchange has yet."""
+    """A number that no exchange uses yet."""
     return int(max(frame["x"] for frame in frames)) + 1
 
 
 def _last_request(frames: list[FrameLine]) -> tuple[str, object, dict[str, str]] | None:
-    """The head of the last POST of a request, its id, and the address of its client."""
+    """The head of the last POST with a request, its id, and the address of its client."""
     for frame in reversed(frames):
         head, _, body = frame.get("raw", "").partition("\r\n\r\n")
         if frame.get("k") != "req" or not head.startswith("POST") or not body.startswith("{"):

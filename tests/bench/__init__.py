@@ -1,1 +1,4 @@
-"""What recording costs, compared with a direct run and a C relay in the same minute; informs, never gates a merge."""
+"""What recording costs, compared with a direct run and a C relay in the same minute.
+
+It informs, and never gates a merge.
+"""

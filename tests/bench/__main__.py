@@ -22,7 +22,7 @@ from tests.bench.run import MIB, Cores, MiscountError, Plan, Samples, measure
 QUICK: Final = Plan(rounds=3, pings=2_000, flood=20_000, starts=15, giant=16 * MIB)
 
 BUSY: Final = 0.3
-"""Load per core from which on figures are not to be trusted."""
+"""Load per core from which figures cannot be trusted."""
 
 
 class Row(NamedTuple):
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     sign: str
     """How `value` is shown: its unit, or what it is relative to."""
     budget: float | None
-    """None for a figure that has none."""
+    """The budget; None for a figure without one."""
     at_most: bool = True
     """Whether the budget is an upper bound."""
 

@@ -4,9 +4,9 @@
 
 Without a capture, the SDK's client is recorded with two servers in both eras, as the test of false alarms does, and
 each of the four sessions makes a quarter of the frames. The handshake of a session comes once, then the rest is
-repeated, each time with new ids, tokens and stamps. What is timed is the command, from its start to its end. Twice the
-frames must take twice the time, so half of them are measured first. Last, the same captures are checked on one
-processor and on all, with a process for each, and so is one capture with as many frames, its rules shared out.
+repeated, each time with new ids, tokens and stamps. The command is timed from its start to its end. Twice the frames
+must take twice the time, so half of them are measured first. Last, the same captures are checked on one processor and
+on all, with a process for each. The same is done with one capture that has as many frames, its rules shared out.
 
 Processors that others use, too, are at times only half as fast. So each figure is printed with the time that a fixed
 loop of Python takes, measured right before and after it.
@@ -115,7 +115,7 @@ class _Out:
 
 
 def _parted(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """The handshake, and the frames that can be repeated."""
+    """The frames of the handshake, and those that can be repeated."""
     opening: list[Frame] = []
     ids: set[bytes | None] = set()
     for frame in frames:
@@ -157,7 +157,7 @@ async def _record(place: Path) -> list[Path]:
     from tests.mcpproxy.test_no_false_alarm_integration import LIBRARY, use_the_library
     from tests.mcpproxy.test_sdk_integration import SERVER, recorded, use_everything
 
-    warnings.simplefilter("ignore", MCPDeprecationWarning)  # of what older revisions have
+    warnings.simplefilter("ignore", MCPDeprecationWarning)  # about features of older revisions
     made = []
     for mode in ("legacy", "2026-07-28"):
         for name, server, use in (("sdk", SERVER, use_everything), ("library", LIBRARY, use_the_library)):
@@ -168,7 +168,7 @@ async def _record(place: Path) -> list[Path]:
 
 
 def timed(places: list[Path], rules: list[str]) -> float:
-    """Processor seconds that the command takes."""
+    """Run the command; returns the processor seconds that it takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [
         sys.executable,
@@ -219,7 +219,7 @@ def pace() -> float:
 
 
 def _plain() -> dict[str, str]:
-    """The environment without what slows Python down."""
+    """The environment without the variable that slows Python's start down."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

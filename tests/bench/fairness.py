@@ -22,11 +22,11 @@ from tests.bench.serve import PEERS, Seen, Standing, ask, standing, subjects
 
 CLIENTS: Final = 4
 BUDGET: Final = 8.0
-"""The most that the p95 during a flood may be, as a multiple of the calm p95."""
+"""The largest p95 allowed during a flood, as a multiple of the calm p95."""
 
 
 class Row(NamedTuple):
-    """What the other clients saw during one kind of flood."""
+    """The latencies of the other clients during one kind of flood."""
 
     kind: str
     calm: Seen

@@ -44,7 +44,7 @@ QUICK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 class Flood(NamedTuple):
-    """What one side sends: a head, then one unit repeatedly."""
+    """What one side sends: a head, then one unit again and again."""
 
     head: bytes
     unit: bytes
@@ -240,7 +240,7 @@ async def flood(port: int, kind: str) -> None:
 
     tasks = [asyncio.ensure_future(send()), asyncio.ensure_future(read())]
     print(json.dumps({"kind": kind}), flush=True)
-    # Not a thread of the executor: asyncio would wait for it when this side ends first.
+    # Not a thread of the executor, as asyncio would wait for it when this side ends first.
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     sys.exit(f"the flood {kind!r} ended: {[task.exception() for task in tasks if task.done()]}")

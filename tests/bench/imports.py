@@ -8,12 +8,9 @@ again and again. Informs, and never fails for a figure.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -46,10 +43,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder, "log")
             size = min(options.mb, WHOLE_MB.get(name, options.mb)) * 1_000_000
-            # Elsewhere, because what this process has resident would count as that of its children.
-            writer = get_context("spawn").Process(target=write_log, args=(name, log, size))
-            writer.start()
-            writer.join()
+            write_log(name, log, size)
             cost = cost_of(name, log)
             figures = f"{cost.took_s:6.1f} s, {cost.cpu_s:6.1f} s of CPU, {cost.resident_mb:6.0f} MB resident"
             print(f"{name:<20} {log.stat().st_size / 1e6:6.0f} MB  {figures}  {cost.first_line}")
@@ -85,21 +79,30 @@ def write_log(name: str, path: Path, size: int) -> None:
 
 
 def cost_of(name: str, log: Path) -> ImportCost:
-    """Imports a log in a process of its own."""
+    """Imports a log in a process of its own.
+
+    A small process starts it: what its parent has resident would count, too.
+    """
     out = log.with_name(f"{name}-out")
     command = [sys.executable, "-m", "mcpproxy", "import", "--from", name, str(log), "-o", str(out)]
-    begun = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        output = process.stdout.read() if process.stdout else b""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return ImportCost(
-        time.perf_counter() - begun,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
-        process.returncode,
-        output.decode().partition("\n")[0].rpartition("/")[2],
-    )
+    done = subprocess.run([sys.executable, "-S", "-c", _LAUNCHER, *command], capture_output=True, check=True)
+    return ImportCost(*json.loads(done.stdout))
+
+
+_LAUNCHER: Final = """
+import json, os, subprocess, sys, time
+begun = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+output = process.stdout.read().decode()
+_, status, usage = os.wait4(process.pid, 0)
+print(json.dumps([
+    time.perf_counter() - begun,
+    usage.ru_utime + usage.ru_stime,
+    usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
+    os.waitstatus_to_exitcode(status),
+    output.partition("\\n")[0].rpartition("/")[2],
+]))
+"""
 
 
 if __name__ == "__main__":

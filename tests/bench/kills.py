@@ -41,7 +41,7 @@ STOPPED_S: Final = 0.3
 """How long SIGSTOP holds the recorder before the kill; `RESUMED_S` is how long it then runs."""
 RESUMED_S: Final = 0.1
 DUTY_S: Final = (0.01, 0.09)
-"""Running and stopped in turn, like a container that has used up its share of the processor."""
+"""How long it runs and is stopped in turn, like a container that has used up its share of the processor."""
 LOOP: Final = "while True: pass"
 
 
@@ -50,7 +50,7 @@ class Condition(NamedTuple):
 
     busy_loops: int = 0
     most_bytes: int = MOST_BYTES
-    """The kill comes after at most so many bytes."""
+    """The largest number of bytes after which the kill comes."""
     meanwhile: Callable[[Session], contextlib.AbstractContextManager[None]] | None = None
     """What is done to the recorder until it is killed."""
     last: Callable[[Session], None] | None = None
@@ -112,13 +112,13 @@ class Outcome(NamedTuple):
     """Kills after which at least one frame was missing."""
 
     def plus(self, delivered: int, missing: int) -> "Outcome":
-        """With one more kill."""
+        """Returns the outcome with one more kill."""
         return Outcome(self.kills + 1, self.delivered + delivered, self.missing + missing, self.bad + bool(missing))
 
 
 @contextlib.contextmanager
 def busy_loops(count: int, cpu: int | None = None) -> Iterator[None]:
-    """`count` processes that do nothing but use a processor: this one, or any."""
+    """Run `count` processes that only use a processor: the one given, or any."""
     loops = [subprocess.Popen([sys.executable, "-I", "-S", "-c", LOOP]) for _ in range(count)]
     try:
         if cpu is not None:
@@ -142,18 +142,18 @@ def kill_once(place: Place, chance: random.Random, condition: Condition) -> tupl
 
 
 def _killed(place: Place, chance: random.Random, condition: Condition) -> tuple[Session, list[bytes]]:
-    """A session whose recorder was killed, all its processes gone, and the frames that it delivered."""
+    """Kill a recorder; returns its session, all of whose processes have ended, and the frames that it delivered."""
     batch = str(chance.choice((1, 7, 64)))
     session = place.start(peer("flood", "--frames", "0", "--size", str(FRAME), "--batch", batch))
     server = server_of(session)
     # Neither the start nor the checks after a kill need a busy machine.
     with busy_loops(condition.busy_loops):
         with condition.meanwhile(session) if condition.meanwhile is not None else contextlib.nullcontext():
-            received = session.hear(chance.randrange(1, condition.most_bytes))
+            received = session.receive(chance.randrange(1, condition.most_bytes))
             reading = threading.Thread(target=lambda: received_later.append(session.rest()))
             received_later: list[bytes] = []
             if condition.last is not None:
-                # Unread, the flood would stand still.
+                # If nobody read it, the flood would stop.
                 reading.start()
                 condition.last(session)
         session.process.kill()
@@ -175,7 +175,7 @@ def _capture_of(session: Session) -> Path:
 
 
 def kill_often(root: Path, kills: int, condition: Condition, python: str = sys.executable) -> Outcome:
-    """Kill so many recorders under one condition; each capture is below `root` for a moment."""
+    """Kill `kills` recorders under one condition; each capture is below `root` for a moment."""
     outcome = Outcome()
     for number in range(kills):
         place = Place(root / str(number), python)

@@ -72,7 +72,7 @@ def flood(there: IO[bytes], back: IO[bytes], count: int, window: int) -> dict[st
 
 
 def giant(there: IO[bytes], back: IO[bytes], size: int, _: int) -> dict[str, float]:
-    """A frame of `size` bytes there, then one back."""
+    """Send a frame of `size` bytes, then receive one."""
     long = round_trip(there, back, frame(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"', b'"}}', size))
     ask = b'{"jsonrpc":"2.0","id":2,"method":"x","params":{"giant":%d}}\n' % size
     return {"there_ns": long, "back_ns": round_trip(there, back, ask), "frames": 4}
@@ -86,7 +86,7 @@ MODES: Final[dict[str, Callable[[IO[bytes], IO[bytes], int, int], dict[str, floa
 
 
 def client(arguments: Sequence[str]) -> int:
-    """Do what client.c does."""
+    """Run the same measurements as client.c."""
     mode, count, extra, _, *argv = arguments
     began = time.perf_counter_ns()
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as command:

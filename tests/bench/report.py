@@ -65,7 +65,7 @@ new Promise((resolve) => {{
 
 
 def measured(frames: int, place: Path) -> dict[str, Any]:
-    """Measure all figures of one size."""
+    """Measure all figures at one size."""
     capture, file = busy(place / f"{frames}.mcpcap", frames), place / f"{frames}.html"
     environment = {**os.environ, "HOME": str(place), "MCPPROXY_CACHE_SIZE": "0"}
     command = [sys.executable, "-m", "mcpproxy", "report", "-o", str(file), str(capture)]
@@ -85,7 +85,7 @@ def measured(frames: int, place: Path) -> dict[str, Any]:
 
 
 def in_page(report: Opened) -> dict[str, Any]:
-    """How long the page takes to appear, to scroll and to filter."""
+    """Measure how long the page takes to appear, to scroll and to filter."""
     ready = {name: report.run(_MARK.format(name)) for name in ("overview", "traffic", "payloads")}
     paint = report.run(_PAINT)
     before = report.work_s()

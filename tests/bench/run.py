@@ -73,11 +73,11 @@ class Cores(NamedTuple):
     peers: Sequence[str] = ()
     """Command words in front of the client and the server."""
     between: Sequence[str] = ()
-    """Command words in front of what is between them."""
+    """Command words in front of the relay or recorder between them."""
 
     @classmethod
     def apart(cls) -> "Cores":
-        """Client and server on one processor, the relay on another; not pinned if the machine does not allow that."""
+        """Client and server on one processor, the relay on another; pins nothing if the machine does not allow that."""
         taskset = shutil.which("taskset")
         if taskset is None or (os.cpu_count() or 1) < 2:
             return cls()
@@ -96,7 +96,7 @@ def subjects(tools: Tools, cores: Cores) -> list[Subject]:
     if program.exists():
 
         def run(place: Path) -> list[str]:
-            # A ring that holds everything: frames that went with old segments could not be counted.
+            # A ring that holds everything: frames deleted with old segments could not be counted.
             options = ["--name", "bench", "--ring-size", "16G", "--capture", f"{place}/"]
             return [*cores.between, str(program), "run", *options, "--", *server]
 
@@ -158,7 +158,7 @@ def _add(to: dict[str, list[Seen]], subject: Subject, seen: Seen) -> None:
 
 @contextmanager
 def _workplace(where: Path | None) -> Iterator[Path]:
-    """A temporary directory, which is also HOME: nothing of the user's is read or written."""
+    """A temporary directory, which is also HOME, so that none of the user's files is read or written."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-", dir=where) as name:
         yield Path(name)
 
@@ -179,7 +179,7 @@ def _once(tools: Tools, subject: Subject, home: Path, mode: str, count: int, ext
 
 
 def _environment(home: Path | None = None) -> dict[str, str]:
-    """The environment without what moves mcpproxy's folders or slows Python's start: no bytecode would cost 150 ms."""
+    """The environment without variables that move mcpproxy's folders or forbid bytecode, which would cost 150 ms."""
     strange = ("XDG_", "MCPPROXY_", "PYTHON")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
     return kept if home is None else {**kept, "HOME": str(home)}
@@ -203,7 +203,7 @@ def _talk(argv: list[str], home: Path) -> Seen:
 
 
 def _memory(pid: int) -> Seen:
-    """Peak of a process, and what its children of the same program (the guard) hold alone, in KiB; only on Linux."""
+    """Peak of a process, and private memory of its children of the same program (the guard), in KiB; only on Linux."""
     try:
         program = os.readlink(f"/proc/{pid}/exe")
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

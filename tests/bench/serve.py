@@ -2,9 +2,9 @@
 
     python -m tests.bench.serve [--json] [--rounds N] [--mitmproxy PROGRAM]
 
-`--mitmproxy` adds mitmdump, in reverse mode, from its own environment. The peers share one processor; what is between
-them has the other. The frames in the capture are counted against those that crossed. Informs, and
-never fails for a figure.
+`--mitmproxy` adds mitmdump, in reverse mode, from its own environment. The peers share one processor; the proxy between
+them has the other. The frames in the capture are counted against those that crossed. It informs, and never fails
+because of a figure.
 """
 
 import argparse

@@ -28,7 +28,7 @@ from captures.listing import find_captures
 from mcpproxy.cli import ship
 from tests.bench.check import _record, repeated
 from tests.bench.store import _copied
-from tests.spark.compare import Compared, compared, names, views_over
+from tests.spark.compare import Comparison, compared, names, views_over
 from tests.spark.mixed import hostile, mixed
 from tests.spark.session import started
 
@@ -84,7 +84,7 @@ def _run(place: Path, count: int, seed: int) -> int:
     return 1 if bad else 0
 
 
-def over_captures(spark: Any, captures: Path) -> Iterator[Compared]:
+def over_captures(spark: Any, captures: Path) -> Iterator[Comparison]:
     """Compare each table and view over the captures."""
     from mcpproxy.spark import register, views
 
@@ -101,7 +101,7 @@ def over_captures(spark: Any, captures: Path) -> Iterator[Compared]:
     spark.catalog.clearCache()
 
 
-def over_data_set(spark: Any, lake: Path) -> Iterator[Compared]:
+def over_data_set(spark: Any, lake: Path) -> Iterator[Comparison]:
     """Compare each table and view over a data set."""
     from mcpproxy.spark import create_views
 

@@ -37,8 +37,7 @@ from tests.bench.check import APART, _record, _renumbered, repeated
 SIZES: Final = (10_000, 100_000, 1_000_000)
 HUGE: Final = 10_000_000
 BUDGET_YARDS: Final = 2.8
-"""One yard is the time that the standard library's `json` takes for each line and the message in it."""
-"""For a million frames."""
+"""For a million frames. A yard is the time that the standard library's `json` takes for each line and its message."""
 SOME: Final = 1000
 EVERY: Final = 1 << 40
 
@@ -110,7 +109,7 @@ os.write(told_to, json.dumps(told).encode())
 def child(
     what: str, paths: list[Path], cache: Path, size: str = "100G", *, limits: Sequence[int] = ()
 ) -> dict[str, Any]:
-    """Measure one thing in a process of its own, and each view over so many rows."""
+    """Measure one thing in a separate process, and each view over every number of rows in `limits`."""
     env = {**os.environ, "XDG_CACHE_HOME": str(cache), "MCPPROXY_CACHE_SIZE": size}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", _CHILD, what, json.dumps(limits), *map(str, paths)]
@@ -245,7 +244,7 @@ def repeated_over_http(path: Path, count: int, place: Path) -> int:
 
 
 def _again(record: Record, number: int | None, t_ns: int, turn: int) -> bytes:
-    """The middle of a repeated record, in another exchange and with other ids."""
+    """The middle of a repeated record, with the number of another exchange and with other ids."""
     told = {name: value for name, value in record.members.items() if name not in ("seq", "rec", "t_ns", "crc")}
     if "exchange" in told:
         told["exchange"], told["conn"] = number, told["conn"] + turn * APART
@@ -263,7 +262,7 @@ def _again(record: Record, number: int | None, t_ns: int, turn: int) -> bytes:
 
 
 def _copied(one: Path, place: Path, number: int) -> Path:
-    """Copy a capture under a new id: byte-for-byte copies would count once."""
+    """Copy a capture under a new id, because byte-for-byte copies would count once."""
     head, _, rest = one.read_bytes().partition(b"\n")
     text, _, _ = head.rpartition(b',"crc":')
     text = text.replace(str(Capture(one).header.members["capture"]).encode(), b"%032x" % number)

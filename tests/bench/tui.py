@@ -4,7 +4,7 @@
 
 A capture of calls and responses is opened on a pty and browsed while the rules run; a filter is typed over another one;
 then one that grows at a rate is followed. A key is answered when the first byte comes back. Memory is the peak of a
-process. Informs, and never fails for a figure.
+process. It informs, and never fails because of a figure.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def block(first_seq: int, first: int, count: int, t_ns: int) -> bytes:
 
 
 def make(path: Path, calls: int) -> int:
-    """Write a capture of so many calls and their responses; returns the number of frames."""
+    """Write a capture of `calls` calls and their responses; returns the number of frames."""
     first = 1 + len(OPENING)
     with path.open("wb") as out:
         out.write(opening())
@@ -106,7 +106,7 @@ class Press(NamedTuple):
 
 
 class Screen:
-    """The product on a terminal."""
+    """`mcpproxy tui` on a terminal."""
 
     def __init__(self, path: Path, home: str) -> None:
         self.ours, theirs = os.openpty()
@@ -121,7 +121,7 @@ class Screen:
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
 
     def hear(self, wait_s: float) -> bool:
-        """Read what arrives within the time; returns False if nothing does."""
+        """Read what arrives within the given time; returns False if nothing does."""
         if not select.select([self.ours], [], [], wait_s)[0]:
             return False
         data = os.read(self.ours, 1 << 18)
@@ -143,7 +143,7 @@ class Screen:
         return int(found[-1].replace(",", "")) if found else 0
 
     def quiet(self) -> None:
-        """Wait until nothing arrives for a moment, a second at most."""
+        """Wait until nothing arrives for a moment, but at most a second."""
         end = time.monotonic() + 1
         while self.hear(0.06) and time.monotonic() < end:
             pass
@@ -185,7 +185,7 @@ class Screen:
 
 
 def at_rest(wanted: int, place: str) -> dict[str, Any]:
-    """Open and browse a large capture, while it is read and when all of it is understood."""
+    """Open and browse a large capture, while it is read and after all of it is understood."""
     path = Path(place, "large.mcpcap")
     frames = make(path, wanted // 2)
     start = time.monotonic()

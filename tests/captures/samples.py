@@ -1,4 +1,4 @@
-"""Captures made in memory, and disks that misbehave: what the tests of this folder share."""
+"""Shared by the tests of this folder: captures made in memory, and disks that fail."""
 
 import errno
 import os
@@ -25,21 +25,21 @@ PAGE = Path(__file__).parents[2] / "captures/FORMAT.md"
 CAPTURE = "0d3f6a5e9b1c4d7280aa55ff13579bdf"
 WALL_NS = 1_795_000_000_000_000_000
 STRANGER = 4321
-"""An id that no user and no group has."""
+"""An id that belongs to no user or group."""
 
 REQUEST = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"n":%d}}}'
 RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
 
 
 def header(segment: int = 1, **more: object) -> bytes:
-    """The middle of a header."""
+    """The members of a header, as encoded inside its line."""
     fixed = {"format": 1, "capture": CAPTURE, "segment": segment, "transport": "stdio", "name": "files"}
     rest = {"argv": ["server"], "cwd": "/", "env": {"HOME": "hmac:0123456789abcdef"}, "observed_start": True}
     return members(**{**fixed, **rest, "wall_ns": WALL_NS, "mono_ns": 5, "tool": "mcpproxy 0", **more})
 
 
 def frame(direction: Direction, raw: bytes, **how: Any) -> bytes:
-    """The middle of a frame."""
+    """The members of a frame, as encoded inside its line."""
     return frame_members(direction, raw, judge(raw, direction, whole=how.get("whole", True)), **how)
 
 
@@ -59,7 +59,7 @@ def conversation(frames: int, rng: random.Random, size: int = 60) -> Iterator[tu
 
 
 def every_type() -> list[bytes]:
-    """Lines of a small capture with every record type, and every way to hold bytes."""
+    """Lines of a small capture with every record type, and every encoding of bytes."""
     middles = [
         ("header", header()),
         ("process", members(event="spawned", pid=4711, start=99)),
@@ -94,7 +94,7 @@ def lost(
 
 
 def tables() -> dict[str, list[str]]:
-    """The record types of FORMAT.md, each with its members in the order of its table."""
+    """The record types of FORMAT.md, each with the members of its table, in order."""
     found: dict[str, list[str]] = {}
     for section in PAGE.read_text("utf-8").split("\n### `")[1:]:
         rec, _, text = section.partition("`")
@@ -107,7 +107,7 @@ SMALL: Final = 1 << 15
 
 
 def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
-    """The items of a file that holds `data`, read in chunks of `step` bytes; also checks the frames of a small one."""
+    """The items of a file that holds `data`, read in chunks of `step` bytes; also checks the frames of small files."""
     items = _fed(LineCutter(Path("x.mcpcap")), data, step)
     if len(data) <= SMALL:
         at_once = _fed(FrameCutter(Path("x.mcpcap")), data, step)
@@ -121,31 +121,32 @@ def _fed(cutter: Any, data: bytes, step: int) -> list[Any]:
 
 
 def whole_records(data: bytes) -> list[Record]:
-    """Only the records."""
+    """The records of a file that holds `data`, without its damage."""
     return [item for item in cut(data) if isinstance(item, Record)]
 
 
 def assembled(items: Iterable[Record | Damage]) -> list[Frame]:
-    """Only the frames, assembled."""
+    """The frames of these items, assembled."""
     return [item for item in read_frames(items) if isinstance(item, Frame)]
 
 
 def in_pieces(direction: Direction, raw: bytes, piece: int, **how: Any) -> list[tuple[str, bytes]]:
-    """The records of a giant frame of `raw`."""
+    """The records of a giant frame with the content `raw`."""
     cuts = [raw[at : at + piece] for at in range(0, len(raw), piece)]
     parts = [("part", part_members(direction, n, data)) for n, data in enumerate(cuts, 1)]
     return [*parts, ("frame", frame_members(direction, b"", UNJUDGED, parts=(len(cuts), len(raw)), **how))]
 
 
 Plan: TypeAlias = Callable[[int], "int | threading.Event | None"]
-"""The number of a call → what happens in it."""
+"""Maps the number of a call to what happens in it."""
 
 
 class Disk:
-    """Replaces `os.write`: does what a plan says for a call, and otherwise writes.
+    """Replaces `os.write`: does what its plan returns for a call, and otherwise writes.
 
-    A plan returns an errno (nothing is written), a negative number (so many bytes fewer than asked are written), or an
-    Event: the call hangs until it is set. Calls are counted from 1 and include those that write the reserve of 64 KiB.
+    A plan returns an errno (nothing is written), a negative number (that many bytes fewer than requested are written),
+    or an Event (the call hangs until it is set). Calls are counted from 1 and include those that write the reserve of
+    64 KiB.
     """
 
     def __init__(self, plan: Plan = lambda _: None) -> None:
@@ -170,7 +171,7 @@ class Disk:
 
 
 def at(call: int, what: "int | threading.Event") -> Plan:
-    """A plan for one call."""
+    """A plan that affects one call."""
     return lambda number: what if number == call else None
 
 
@@ -188,7 +189,7 @@ class Full:
 
 
 def give_to_strangers(path: Path, mode: int) -> None:
-    """Give a file or directory a mode and, if possible, a group that is not only this user's."""
+    """Give a file or directory a mode and, if possible, a group that has other members."""
     if os.getuid() == 0:
         os.chown(path, -1, STRANGER)
     elif mode & 0o070 and not mode & 0o007:

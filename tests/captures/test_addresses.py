@@ -1,4 +1,4 @@
-"""What of a URL is kept: a secret in any position becomes a hash, the rest stays readable."""
+"""Recorded URLs: a secret in any position becomes a hash, and the rest stays readable."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""What parsers can disagree about in a text, found in the fast way, is what a plain walk over its members finds."""
+"""The fast search for ambiguities, on which parsers disagree, finds the same as a plain walk over all members."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ SCALARS = st.sampled_from(
 
 
 def _spelt(name: str, spelling: int) -> str:
-    """A name as JSON: by itself, in ASCII, or with an escape for each character."""
+    """A name in JSON: as it is, in ASCII, or with every character escaped."""
     if spelling < 2:
         return json.dumps(name, ensure_ascii=spelling == 0)
     units = name.encode("utf-16-be")
@@ -39,7 +39,7 @@ TEXTS = st.recursive(
 
 
 def walked(text: str) -> Ambiguity | None:
-    """The same by the definition."""
+    """The ambiguity of a text, found by parsing it and comparing all member names."""
     twice = False
 
     def look(pairs: list[tuple[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The verdict on one frame: every rule it can name, both paths, and whatever bytes there are."""
+"""The verdict on one frame: every rule that it can name, the fast and the exact path, and arbitrary bytes."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from captures.stdlib_judge import _judge_flawless
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 from tests.captures.verdicts import CASES, HOSTILE, STEP, objects_like_messages, one_byte_off, request, sound_messages
 
-# Every rule that one frame can be shown to break, in the order of the catalogue.
+# Every rule that a single frame can violate, in the order of the catalogue.
 CATALOGUE: Final = [
     "framing/invalid-utf8",
     "framing/bom",
@@ -97,7 +97,7 @@ def test_of_several_broken_rules_the_first_of_the_catalogue_is_the_problem(raw: 
     assert all(CATALOGUE.index(first) < CATALOGUE.index(other) for other in others)
 
 
-# --- all paths say the same -------------------------------------------------------------------------------------------
+# --- all paths agree --------------------------------------------------------------------------------------------------
 
 FAST: Final = (flawless.verdict, _judge_flawless)
 
@@ -175,14 +175,14 @@ def test_a_sound_message_reads_as_the_json_module_reads_it(
     assert verdict.problem is None
     assert verdict.method == message.get("method")
     assert verdict.code == message.get("error", {}).get("code")
-    # An id of 60 escaped characters can be too long.
+    # An id of 60 characters, all escaped, can be too long.
     assert verdict.omitted == (() if len(json.dumps(message.get("id"), ensure_ascii=ascii_only)) <= 256 else ("id",))
     if "id" not in verdict.omitted:
         assert (None if verdict.id is None else json.loads(verdict.id)) == message.get("id")
         assert verdict.id is None or verdict.id in text.encode()
 
 
-# --- whatever bytes there are -----------------------------------------------------------------------------------------
+# --- any bytes --------------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -261,7 +261,7 @@ def test_a_frame_with_too_many_values_is_not_judged() -> None:
     few, many = (
         MAX_STRUCTURAL_CHARS // 2 - 5,
         MAX_STRUCTURAL_CHARS // 2 - 4,
-    )  # 11 signs beside them; of each value `[` and `,`
+    )  # 11 structural characters around them; for each value, `[` and `,`
     assert judge(of(few, "[]"), limit=2**30) == Envelope("request", b"1", "x")
     assert judge(of(many, "[]"), limit=2**30) == judge_exactly(of(many, "[]"), limit=2**30) == UNJUDGED
 
@@ -320,7 +320,7 @@ def test_the_largest_hostile_frame_takes_no_noticeable_time() -> None:
 
 
 def count_calls(judging: Callable[[bytes], object], raw: bytes) -> int:
-    """How many functions, ours and built in, one verdict calls."""
+    """The number of functions, Python and built-in, that one verdict calls."""
     calls = 0
 
     def profile(_frame: FrameType, event: str, _arg: object) -> None:

@@ -1,4 +1,4 @@
-"""What is JSON here is JSON for node, and nothing else is."""
+"""A text is JSON here exactly if it is JSON for Node."""
 
 import random
 import shutil
@@ -37,7 +37,7 @@ process.stdout.write(frames.map(reads).join(""));
 
 
 def texts_near_json() -> Iterator[bytes]:
-    """The table's frames and many more that differ from them in one to three places; always the same ones."""
+    """The table's frames and many variants with one to three places changed; the same ones in every run."""
     raws = [case.raw for case in CASES if case.whole and len(case.raw) < 300 and case.expect.problem != "framing/bom"]
     yield from raws
     pieces = [b"", b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"0", b"1", b"-", b".", b"e", b" ", b"\n", b"\x0b"]

@@ -1,4 +1,4 @@
-"""Many lines in one go: the same as one by one, whatever bytes there are, and hardly a call for those of a flood."""
+"""Many lines encoded at once give the records of each alone, for any bytes, with few calls for a flood of lines."""
 
 import json
 import sys
@@ -30,12 +30,12 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("c2s", "s2c")
 
 
 def one_by_one(direction: Direction, lines: list[bytes]) -> list[bytes]:
-    """What is promised."""
+    """The expected records: each line is judged and encoded alone."""
     return [line_members(direction, raw, judge_before_forwarding(raw, direction)) for raw in lines]
 
 
 def exactly(direction: Direction, lines: list[bytes]) -> list[bytes]:
-    """What is promised, by the exact verdict and the general form of a record; for short lines."""
+    """The expected records, by the exact verdict and the general encoding; for short lines."""
     return [frame_members(direction, raw, judge_exactly(raw, direction)) for raw in lines]
 
 
@@ -68,7 +68,7 @@ USUAL: Final[list[dict[str, Any]]] = [
     {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 0.5}},
     {"jsonrpc": "2.0", "id": "a", "result": {"method": "x", "error": None}},
 ]
-"""Messages that the short way takes."""
+"""Messages for which the fast path is taken."""
 NAMES: Final = ["jsonrpc", "id", "method", "params", "result", "error", "x"]
 NUMBERS: Final = [0, -0.0, 1.5, 2**53 - 1, 2**53, 1 - 2**53, -(2**53), 2**63, 2**64, 10**30]
 TEXTS: Final = [
@@ -88,7 +88,7 @@ VALUES: Final = [None, True, False, *NUMBERS, *TEXTS, [], [1], {}, {"a": 1}, {"c
 
 
 def nearly_usual() -> Iterator[bytes]:
-    """Each usual message with any one member set to anything, taken away, or there twice."""
+    """Each usual message with one member set to anything, removed, or duplicated."""
     for message, name in product(USUAL, NAMES):
         yield spelt({other: value for other, value in message.items() if other != name})
         for value, spaced in product(VALUES, [False, True]):
@@ -133,7 +133,7 @@ def test_lines_of_any_size_get_their_records(size: int) -> None:
 
 @pytest.mark.parametrize("levels", [DEEP - 1, DEEP, DEEP + 1, 600])
 def test_deep_lines_get_their_records(levels: int) -> None:
-    # The message and its params are two levels more.
+    # The message and its params add two levels.
     raw = request(params={"a": 0}).replace(b"0}", b"[" * (levels - 2) + b"]" * (levels - 2) + b"}")
     lines = [raw, raw + b" "]
     assert lines_members("c2s", lines) == exactly("c2s", lines)
@@ -145,11 +145,11 @@ def test_hostile_lines_get_their_records() -> None:
         assert lines_members("c2s", lines) == one_by_one("c2s", lines), name
 
 
-# --- what it costs ----------------------------------------------------------------------------------------------------
+# --- cost -------------------------------------------------------------------------------------------------------------
 
 
 def calls_of_ours(lines: list[bytes]) -> int:
-    """How many functions written in Python run for these lines."""
+    """The number of Python functions called for these lines."""
     calls = 0
 
     def profile(_frame: FrameType, event: str, _arg: object) -> None:

@@ -1,4 +1,4 @@
-"""The file of a capture: private, never mixed with another, whole lines only, whatever the disk does."""
+"""The file of a capture: private, never shared with another capture, and only whole lines even if the disk fails."""
 
 import errno
 import fcntl
@@ -43,7 +43,7 @@ def mode(path: Path) -> int:
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, code: int, *calls: int) -> None:
-    """Let a call of the system fail with `code` at the given calls, from 1; at each where none are given."""
+    """Make a function fail with `code` at the given calls, counted from 1; at every call if none are given."""
     real, count = getattr(module, name), iter(range(1, 1 << 30))
 
     def call(*arguments: Any, **more: Any) -> Any:
@@ -55,7 +55,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, code: int, 
 
 
 def obstacles() -> dict[str, Callable[[Path], None]]:
-    """What may stand where a capture is wanted."""
+    """Creators of the objects that may exist where a capture is to be created."""
     return {
         "file": lambda path: path.write_bytes(b"precious"),
         "empty file": lambda path: path.touch(),
@@ -72,7 +72,7 @@ def obstacles() -> dict[str, Callable[[Path], None]]:
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Everything that stands in a folder: what it is, which one, and its content."""
+    """Every entry of a folder, with its type, inode and content."""
     found = {}
     for path in folder.iterdir():
         info = path.lstat()
@@ -81,7 +81,7 @@ def listing(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 class TestCreation:
-    """Nothing that exists is used, followed or overwritten, and nothing is left behind by a failure."""
+    """Nothing that exists is used, followed or overwritten, and a failure leaves nothing."""
 
     @pytest.mark.usefixtures("no_umask")
     def test_only_the_user_can_read_it(self, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ class TestCreation:
 
     @pytest.mark.usefixtures("no_umask")
     def test_what_keeps_captures_out_of_git_is_completed_after_a_full_disk(self, tmp_path: Path) -> None:
-        """In the folder of the captures and in the one above it: in either, a recorder may have made it."""
+        """Recorders create it in the captures folder and the one above; a full disk may have left either one empty."""
         for ignore in (tmp_path / "a/.gitignore", tmp_path / "b/c/.gitignore"):
             folder = ignore.parent if ignore.parent.name == "c" else tmp_path / "a/server"
             folder.mkdir(parents=True)
@@ -269,7 +269,7 @@ class TestPaths:
 
     @pytest.mark.parametrize("left", ["x.2.mcpcap", "x.17.mcpcap"])
     def test_segments_of_an_earlier_capture_are_not_continued(self, tmp_path: Path, left: str) -> None:
-        """The ring has deleted its first ones, so the name itself is free."""
+        """The ring has deleted the first segments, so the name itself is free."""
         (tmp_path / left).write_bytes(b"precious")
         with pytest.raises(CannotCreate, match="earlier capture"):
             choose_path(str(tmp_path / NAME), Path(), 0)
@@ -281,7 +281,7 @@ class TestPaths:
 
 
 class TestAppending:
-    """The file holds whole lines, and those that were taken are known."""
+    """The file holds whole lines, and the writer knows which ones were written."""
 
     LINES = tuple(b'{"seq":%d,"rec":"x","t_ns":0,"crc":"00000000"}\n' % n for n in range(50))
 
@@ -354,7 +354,7 @@ class TestAppending:
 
 
 class TestReserve:
-    """Room for the last records of a full disk."""
+    """Space reserved for the last records on a full disk."""
 
     def test_it_has_no_name_and_takes_space_until_it_is_released(self, tmp_path: Path) -> None:
         made = CaptureFile(tmp_path / NAME)
@@ -382,7 +382,7 @@ class TestReserve:
 
 
 class TestSegments:
-    """The next segment begins, or the old one goes on."""
+    """Either the next segment begins, or the old one continues."""
 
     def open(self, folder: Path, **how: Any) -> CaptureFile:
         made = CaptureFile(folder / NAME, segment_bytes=100, ring_bytes=350, **how)
@@ -450,7 +450,7 @@ class TestSegments:
 
 
 class TestWatching:
-    """What happens to the file behind its back."""
+    """External changes to the file."""
 
     def test_nothing(self, tmp_path: Path) -> None:
         made = CaptureFile(tmp_path / NAME)

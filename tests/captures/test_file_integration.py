@@ -1,4 +1,4 @@
-"""Who finds the lock of a new capture taken waits for it a little, and no longer."""
+"""If the lock of a new capture is taken, its creator waits for it briefly, then gives up."""
 
 import errno
 import fcntl
@@ -13,7 +13,7 @@ from tests.captures.test_file import NAME, failing, listing
 
 
 def test_a_reader_that_looks_whether_it_is_live_does_no_harm(tmp_path: Path) -> None:
-    """The look takes the lock for a moment, perhaps the one in which the file was made and not yet locked."""
+    """Checking takes the lock for a moment, which may be just after the file was created and before it was locked."""
     over = threading.Event()
 
     def look() -> None:

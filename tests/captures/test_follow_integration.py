@@ -1,4 +1,4 @@
-"""A capture that is still growing gives the same items as the same capture at rest."""
+"""A capture that is still growing yields the same items as the finished capture."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def followed(path: Path, *steps: Callable[[], object]) -> list[Record | Damage]:
-    """All items; each time that there is nothing more to read, the next step is taken."""
+    """All items of a capture; whenever there is nothing to read, the next step is run."""
     left = list(steps)
 
     async def collect() -> list[Record | Damage]:
@@ -75,7 +75,7 @@ def test_a_torn_tail_is_told_when_nobody_will_end_it(tmp_path: Path) -> None:
 
 
 def growing(folder: Path, ring_bytes: int = 1 << 40) -> tuple[CaptureFile, Callable[[], None]]:
-    """A capture, and what adds a frame and goes on to the next segment."""
+    """A capture, and a function that adds a frame and begins the next segment."""
     made = CaptureFile(folder / NAME, segment_bytes=1, ring_bytes=ring_bytes)
     made.append(seal(0, 0, "header", header()))
     numbers = iter(range(1, 1000))

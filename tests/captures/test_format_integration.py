@@ -1,4 +1,4 @@
-"""FORMAT.md says what the code does: same members in the same order, and the commands that it shows work."""
+"""FORMAT.md matches the code: the same members in the same order, and its commands work."""
 
 import ast
 import base64
@@ -53,7 +53,7 @@ class TestPage:
         session.rest()
         session.finish()
         signalled = place.start(peer("echo"), "--fsync", "never")
-        signalled.say(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r\n\xff\n[] x')
+        signalled.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r\n\xff\n[] x')
         signalled.line()
         server_of(signalled)
         signalled.process.terminate()
@@ -98,7 +98,7 @@ class TestPage:
 
 
 class TestReadingWithoutUs:
-    """The commands of the page work as they stand there."""
+    """The commands of the page work as printed."""
 
     def block(self, language: str, path: Path) -> str:
         found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
@@ -138,8 +138,8 @@ class TestReadingWithoutUs:
     def test_the_exact_bytes_are_raw_or_raw_b64_and_the_delimiter(self, place: Place) -> None:
         sent = b'{"a":"\xc3\xb6"}\n\xff\r\n\n\r\n\x00\x7f\n{"unfinished":'
         session = place.start(peer("echo", "--raw"))
-        session.say(sent)
-        assert session.hear(len(sent)) == sent
+        session.send(sent)
+        assert session.receive(len(sent)) == sent
         assert session.finish() == 0
         for direction in ("c2s", "s2c"):
             joined = b""
@@ -152,7 +152,7 @@ class TestReadingWithoutUs:
 
 
 class TestVersions:
-    """A number that rises, and a way up from each."""
+    """The version number, and the upgrade step from each older version."""
 
     def test_every_older_version_has_a_step(self) -> None:
         assert set(STEPS) == set(range(1, FORMAT_VERSION))
@@ -162,7 +162,7 @@ class TestVersions:
         assert upgrade(members, FORMAT_VERSION) is members
 
     def test_older_records_take_one_step_after_the_other(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        """With the versions of a future in which 3 is ours."""
+        """Tested as if the current version were 3."""
         for module in ("versions", "reader"):
             monkeypatch.setattr(f"captures.{module}.FORMAT_VERSION", 3)
         monkeypatch.setitem(STEPS, 1, lambda members: {**members, "steps": [1]})

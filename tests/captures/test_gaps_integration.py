@@ -1,4 +1,4 @@
-"""What a gap record claims about losses is believed only as far as it can be true."""
+"""The losses that a gap record claims are believed only as far as they are possible."""
 
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,9 @@
-"""P20: captures of version 1 stay readable for ever, and say the same.
+"""P20: captures of version 1 stay readable forever, with the same content.
 
-`tests/corpus/captures/*.mcpcap` are never written again (SHA256SUMS beside them says so). The JSON twin of each says
-what a reader must see: the state, every record's number and type, every frame with its verdict and a hash of its bytes,
-every damaged place, and how the numbers are accounted for.
-After a change that is meant to see more, make the twins anew, and read the difference:
+The files `tests/corpus/captures/*.mcpcap` never change, as SHA256SUMS next to them proves. The JSON twin of each lists
+what a reader must find: the state, every record's number and type, every frame with its verdict and a hash of its
+bytes, every damaged place, and how all numbers are accounted for.
+After a change that is meant to find more, regenerate the twins and review the difference:
 
     REGENERATE=1 .venv/bin/pytest tests/captures/test_golden.py
 """
@@ -30,7 +30,7 @@ GOLDEN = sorted({first_segment(path) for path in CORPUS.glob("*.mcpcap")})
 
 
 def seen(path: Path) -> dict[str, Any]:
-    """What today's reader sees in a capture."""
+    """What the current reader finds in a capture."""
     try:
         capture = Capture(path)
     except CaptureError as error:

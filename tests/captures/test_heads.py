@@ -1,4 +1,4 @@
-"""Heads of `exchange` records are read once each, and nobody can tell."""
+"""Caching the heads of `exchange` records, so that each is parsed once, does not change any result."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The index gives each item that the reader gives, in the same order, at rest and while a file grows."""
+"""The index returns the same items as the reader, in the same order, for finished and for growing files."""
 
 import random
 from pathlib import Path
@@ -28,7 +28,7 @@ def wanted(path: Path) -> list[Frame | Record | Damage]:
 
 
 def alone(item: Frame | Record | Damage) -> Frame | Record | Damage:
-    """An item without what is known of those before it, which only who reads all of them can say."""
+    """An item without `skipped`, which depends on the items before it and is only known to the sequential reader."""
     if isinstance(item, Frame):
         return replace(item, skipped=0)
     return item if isinstance(item, Damage) else item._replace(skipped=0)
@@ -135,7 +135,7 @@ def test_segments_are_one_list(tmp_path: Path) -> None:
         assert given_back(index) == wanted(path)
         assert index.kind(len(index) - 1) == "damage"
         (tmp_path / "x.2.mcpcap").unlink()
-        # The file is held open, as the ring of a recorder deletes what somebody looks at.
+        # The index keeps the file open, as the ring of a recorder may delete segments that are being viewed.
         assert isinstance(index.read_item(3), Frame)
 
 

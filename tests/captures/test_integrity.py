@@ -1,4 +1,4 @@
-"""One word for the state of a capture, and an account of every number."""
+"""Integrity: the state of a capture in one word, and an account of every number."""
 
 import random
 from pathlib import Path
@@ -17,7 +17,7 @@ SMALL = every_type()
 
 
 def found(*middles: tuple[int, str, bytes]) -> Inspection:
-    """What is found of records with these numbers."""
+    """The inspection of records with these numbers."""
     return tally(whole_records(b"".join(seal(seq, seq, rec, middle) for seq, rec, middle in middles)))
 
 
@@ -31,7 +31,7 @@ CLOSE = members(ending="server")
 
 
 class TestState:
-    """complete, recording, incomplete or damaged."""
+    """The state is complete, recording, incomplete or damaged."""
 
     def state(self, folder: Path, data: bytes) -> str:
         (folder / "x.mcpcap").write_bytes(data)
@@ -97,7 +97,7 @@ class TestState:
 
 
 class TestNumbers:
-    """Each is a record or in a gap."""
+    """Each number belongs to a record or lies in a gap."""
 
     def test_gaps_account_for_their_range_wherever_they_stand(self) -> None:
         for numbers in (
@@ -124,7 +124,7 @@ class TestNumbers:
     )
     def test_gaps_of_another_range_leave_the_rest(self, range_: tuple[Any, Any], left: list[tuple[int, int]]) -> None:
         result = found(HEAD, (5, "gap", gap(*range_)), (10, "gap", gap(6, 9)))
-        # A range that reaches beyond the gap itself cannot be known to it.
+        # A gap record cannot know about numbers after its own.
         expected = [(1, 4)] if range_ == (0, 9) else left
         assert result.holes == expected
         assert result.missing == sum(last - first + 1 for first, last in expected)
@@ -142,7 +142,7 @@ class TestNumbers:
 
 
 class TestSums:
-    """What a capture holds."""
+    """The totals of a capture."""
 
     def test_counts_frames_and_bytes(self) -> None:
         result = tally(whole_records(b"".join(SMALL)))

@@ -1,4 +1,4 @@
-"""The journal: whole or not at all, in order, and readable by another process after the writer's death."""
+"""Journal entries are whole or absent, in order, and readable by another process after the writer's death."""
 
 import os
 import random
@@ -7,7 +7,7 @@ from captures.journal import MARK_BYTES, Journal
 
 
 def in_a_child(task: object) -> None:
-    """Run something in a forked process that ends at once afterwards, as by a kill."""
+    """Run something in a forked process that exits right afterwards, as if killed."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -1,4 +1,4 @@
-"""A number is found at the place where it is, in whatever order they come, and never by a look at all of them."""
+"""Numbers are found at their positions, regardless of their order, and without a linear search."""
 
 import random
 import time
@@ -37,7 +37,7 @@ def test_a_number_is_found_where_it_is(numbers: list[int], other: int) -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_search_does_not_take_longer_for_their_order(order: str) -> None:
-    """A look at all of them would take minutes."""
+    """A linear search would take minutes."""
     numbers, made = ORDERS[order](20_000), Numbers()
     start = time.process_time()
     for at, number in enumerate(numbers):

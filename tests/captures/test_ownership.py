@@ -15,7 +15,7 @@ NAME = "x.mcpcap"
 
 
 def chosen(folder: Path, wanted: str) -> list[str]:
-    """The warnings when a capture is to go to a directory, or to a file in it."""
+    """The warnings when a directory, or a file in it, is chosen for a capture."""
     said: list[str] = []
     choose_path(wanted or None, folder, 0, said.append)
     return said
@@ -86,7 +86,7 @@ def test_a_directory_that_everyone_can_replace_is_refused(tmp_path: Path, mode: 
 
 
 class TestGroup:
-    """A group with no other member counts as the user."""
+    """A group whose only member is the user counts as the user."""
 
     @pytest.mark.parametrize("mode", [0o770, 0o740, 0o775 & ~0o005])
     def test_what_a_group_of_ones_own_may_do_is_no_matter(self, tmp_path: Path, mode: int) -> None:

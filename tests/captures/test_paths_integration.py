@@ -1,4 +1,4 @@
-"""Where captures live and what they are called."""
+"""The locations and names of captures."""
 
 import os
 import re
@@ -37,7 +37,7 @@ VARIABLES = ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "MCPPROXY_CAPTURES")
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """No variable says where anything is."""
+    """Removes all variables that specify locations."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
@@ -47,7 +47,7 @@ linux = pytest.mark.skipif(sys.platform == "darwin", reason="macOS has places of
 
 
 class TestDirectories:
-    """By the environment, else by the system's convention."""
+    """Directories follow the environment, else the system's convention."""
 
     @linux
     def test_the_users_data_directory_is_the_usual_place(self, bare: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ class TestDirectories:
         assert config_directory() == "/config/mcpproxy"
 
     def test_a_relative_base_directory_is_ignored(self, bare: pytest.MonkeyPatch) -> None:
-        """As the XDG specification has it."""
+        """The XDG specification requires this."""
         bare.setenv("HOME", "/home/ada")
         usual = captures_root()
         bare.setenv("XDG_DATA_HOME", "data")
@@ -95,7 +95,7 @@ class TestDirectories:
 
 
 class TestNames:
-    """Names of captures are made of time and chance; names of servers become harmless."""
+    """Names of captures consist of the time and random digits; names of servers are made harmless."""
 
     def test_a_new_name_is_utc_time_and_chance(self) -> None:
         names = {new_name(10**18 + 7) for _ in range(50)}
@@ -136,7 +136,7 @@ class TestNames:
 
 
 class TestSegments:
-    """NAME.mcpcap, NAME.2.mcpcap, …"""
+    """The segments of a capture are NAME.mcpcap, NAME.2.mcpcap, …"""
 
     @given(st.from_regex(r"[a-z0-9.-]{1,9}[a-z-]", fullmatch=True), st.integers(1, 10**9 - 1))
     def test_a_segments_name_leads_to_the_first_and_back(self, stem: str, number: int) -> None:
@@ -188,7 +188,7 @@ print(len(found), sum(map(len, found)), len(seen))
 
 
 class TestFinding:
-    """All captures below a folder."""
+    """Finding all captures below a folder."""
 
     def test_each_capture_once_by_its_first_present_segment(self, tmp_path: Path) -> None:
         (tmp_path / "files").mkdir()

@@ -1,4 +1,4 @@
-"""`captures.publication`: a capture that a command writes is there as a whole or not at all."""
+"""`captures.publication`: a capture that a command writes appears as a whole or not at all."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ for line in sys.stdin:
         imported(place, int(left), frames)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
-"""Imports frames into one folder after the other, each in a fork that is killed before the step after so many."""
+"""Imports frames into one folder after another, each in a fork that is killed after the given number of steps."""
 REPLACES = """
 import os, signal, sys
 from pathlib import Path
@@ -73,17 +73,17 @@ for line in sys.stdin:
         replaced(place, int(left), int(count))
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
-"""Replaces copies by others of so many segments, each in a fork that is killed before a step after it is written."""
+"""Replaces a copy by another of `count` segments, in a fork that is killed `left` steps after writing it."""
 
 
 class Forks:
-    """Such a process, and what has become of its last fork."""
+    """A process that runs one of these scripts, and forks for each line of input."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
     def run(self, place: Path, kill_after: int, *more: int) -> int:
-        """The exit code of a fork, or minus its signal."""
+        """Run one fork; returns its exit code, or the negated signal that killed it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(" ".join(map(str, (place, kill_after, *more))) + "\n")
@@ -174,7 +174,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_could_not_be_replaced_stays_whole(tmp_path: Path) -> None:
-    """What comes between the last look and the first link is not ours to lose, and neither is the copy."""
+    """A recording that appears between the last check and the first link is not deleted, nor is the copy."""
     target = tmp_path / "a.mcpcap"
     header = seal(0, 0, "header", members(format=1, capture="ab" * 16, segment=1, redacted_by="mcpproxy"))
     for name in ("a.mcpcap", "a.2.mcpcap"):
@@ -230,7 +230,7 @@ def test_a_copy_that_a_killed_process_has_put_aside_comes_back(tmp_path: Path) -
 
 
 def test_what_is_put_aside_never_joins_another_capture(tmp_path: Path) -> None:
-    """A name that is taken stays what it is, and what was to be replaced goes."""
+    """If its name is taken, the capture with that name stays as it is, and the copy put aside is deleted."""
     aside = tmp_path / ".mcpproxy-aside-0"
     aside.mkdir()
     for name, data in copy_of(2, "old").items():

@@ -1,4 +1,4 @@
-"""Whatever has happened to a file, its whole records are read, and all else is told as damage."""
+"""In any damaged file, the reader reads all whole records and reports everything else as damage."""
 
 import os
 import random
@@ -44,7 +44,7 @@ def large(frames: int, seed: int = 5) -> list[bytes]:
 
 
 def check_bytes(data: bytes, items: list[Record | Damage]) -> None:
-    """Each byte is part of one record's line or of one damage, in order."""
+    """Check that each byte belongs to the line of one record or to one damage, in order."""
     at = 0
     for item in items:
         assert item.offset == at, (item, at)
@@ -59,13 +59,13 @@ def check_bytes(data: bytes, items: list[Record | Damage]) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Lines above 16 KiB are too long, and not only those above 8 MiB."""
+    """Limits lines to 16 KiB instead of 8 MiB."""
     monkeypatch.setattr(cutting, "MAX_LINE_BYTES", 16 << 10)
     return 16 << 10
 
 
 class TestCutting:
-    """Chunks in, items out."""
+    """The cutter takes chunks and yields items."""
 
     PIECES = st.lists(
         st.sampled_from([*every_type()[:4], b"\n", b"\n\n", LINE_START, b'{"se', b'q":', b',"crc":"', b"\0" * 9])
@@ -98,7 +98,7 @@ class TestCutting:
 
 
 class TestTruncation:
-    """However short a file is cut, its whole records are there, and the tail is told as torn."""
+    """If a file is cut anywhere, its whole records are read, and the tail is reported as torn."""
 
     def check(self, whole: list[bytes], data: bytes) -> None:
         items = cut(data)
@@ -142,7 +142,7 @@ class TestTruncation:
 
 
 class TestFlippedBits:
-    """One flipped bit costs one record at most, and never goes unnoticed."""
+    """One flipped bit costs at most one record, and is always noticed."""
 
     def check(self, whole: list[bytes], data: bytes, bit: int) -> None:
         damaged = bytearray(data)
@@ -168,7 +168,7 @@ class TestFlippedBits:
                 self.check(whole, data, bit)
 
     def neighbours(self) -> Iterator[tuple[list[bytes], int, int]]:
-        """Each line with the ones before and behind it, and where it begins and ends."""
+        """Each line with its neighbours, and the offsets where it begins and ends."""
         every = every_type()
         for number, line in enumerate(every):
             before = every[max(0, number - 1) : number]
@@ -204,13 +204,13 @@ class TestFlippedBits:
 
 
 def big_line(seq: int, size: int) -> bytes:
-    """A line of so many bytes."""
+    """A line of `size` bytes."""
     empty = seal(seq, 0, "x_big", members(fill=""))
     return seal(seq, 0, "x_big", members(fill="x" * (size - len(empty))))
 
 
 class TestBlocks:
-    """A foreign block in the middle costs the records that it covers or splits."""
+    """A foreign block in the middle costs only the records that it covers or splits."""
 
     BLOCK = 4096
     PLACES = 9
@@ -260,7 +260,7 @@ class TestBlocks:
 
 
 class TestOverlong:
-    """Lines above 8 MiB are damage, and what follows is read."""
+    """Lines above 8 MiB are damage, and the lines after them are read."""
 
     def test_the_longest_line_is_read_and_one_byte_more_is_not(self) -> None:
         largest, larger, small = big_line(0, MAX_LINE_BYTES), big_line(1, MAX_LINE_BYTES + 1), every_type()[1]
@@ -430,7 +430,7 @@ class TestCaptures:
 
 
 class TestFrames:
-    """Parts become frames, and what is lost of them is marked."""
+    """Parts are assembled into frames, and losses in them are marked."""
 
     RAW = b'{"jsonrpc":"2.0","id":7,"result":{"text":"' + "größer ".encode() * 40 + b'"}}'
 
@@ -482,7 +482,7 @@ class TestFrames:
         assert [(item.raw, item.whole) for item in (first, second)] == [(b"a" * 40, False), (b"b" * 60, True)]
 
     def test_two_frames_are_never_mixed(self) -> None:
-        """The end of the first and the beginning of the second are lost in all ways."""
+        """Tested for every way to lose the end of the first and the beginning of the second."""
         one, two = in_pieces("s2c", b"a" * 60, 10), in_pieces("s2c", b"b" * 60, 10)
         for end in range(len(one)):
             for start in range(len(two)):

@@ -1,4 +1,4 @@
-"""The memory that a reader takes, in a process that has no more."""
+"""The reader's memory use, measured in a process with limited memory."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ FILLS = {
     "small gaps": (seal(1, 0, "gap", members(first=0, last=0, lost=lost(), x="x" * 900)), 0, 150),
     "claims": (seal(1, 0, "frame", b',"dir":"s2c","size":%d,"parts":%d' % (2**60, 2**60)), 1, 16),
 }
-"""What a hostile file is filled with, and how many MiB of it: in the suite, and in soak."""
+"""The content that fills a hostile file, and its size in MiB: in the suite, and in soak tests."""
 READS = """
 import resource, sys
 from captures.integrity import inspect
@@ -35,7 +35,7 @@ for path in sys.argv[2:]:
 
 
 def check_memory(folder: Path, room_mib: int, sizes_mib: dict[str, int]) -> None:
-    """Read a file of each kind in a process that may take so many MiB more than at its start."""
+    """Read a file of each kind in a process that may use `room_mib` MiB more than at its start."""
     paths = []
     for name, size_mib in sizes_mib.items():
         paths.append(str(folder / f"{name}.mcpcap"))
@@ -80,7 +80,7 @@ except NotACapture as error:
 
 @pytest.mark.parametrize(("taken", "said"), [(4, "5"), (6, "No such file or directory")])
 def test_a_segment_that_the_ring_takes_as_it_is_opened_is_not_missed(tmp_path: Path, taken: int, said: str) -> None:
-    """Each segment up to one of them is deleted just before it is opened."""
+    """Each segment up to a given number is deleted just before it is opened."""
     for number in range(2, 7):
         (tmp_path / f"x.{number}.mcpcap").write_bytes(seal(number, 0, "header", header(number)))
     done = subprocess.run(
@@ -93,7 +93,7 @@ def test_a_segment_that_the_ring_takes_as_it_is_opened_is_not_missed(tmp_path: P
 
 
 def test_a_file_that_grows_faster_than_it_is_read_has_an_end(tmp_path: Path) -> None:
-    """A record comes to it for each one that is read from it."""
+    """For each record that is read, one more is appended."""
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(seal(number, 0, "header" if number == 0 else "x", header()) for number in range(100)))
     with path.open("ab", buffering=0) as file:

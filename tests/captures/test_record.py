@@ -1,4 +1,4 @@
-"""One record, one line: what is written is what is read, and nothing else is ever taken for a record."""
+"""One record, one line: what is written is read back, and nothing else is taken for a record."""
 
 import json
 from functools import partial
@@ -44,7 +44,7 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(t
 
 @pytest.fixture(params=["json", "orjson"])
 def escaper(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Strings are escaped by the slow way until orjson is there, and by orjson from then on."""
+    """Escapes strings with the slow encoder, or with orjson once it is in use."""
     monkeypatch.setattr(record, "_escape", record._escape_slowly)
     monkeypatch.setattr(record, "_encode", record._encode_slowly)
     if request.param == "orjson":
@@ -53,7 +53,7 @@ def escaper(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def read(line: bytes) -> Record:
-    """The record of a line that keeps the format's rules for lines."""
+    """The record of a line, after checking the format's rules for lines."""
     assert line.endswith(b'"}\n')
     assert line.count(b"\n") == 1
     assert len(line) <= MAX_LINE_BYTES
@@ -67,7 +67,7 @@ def read(line: bytes) -> Record:
 
 
 class TestRoundTrip:
-    """For any bytes, what is written is read again, whichever encoder and whichever parser had it."""
+    """Any bytes that are written are read back, with every encoder and every parser."""
 
     @pytest.mark.parametrize("orjson_loaded", [False, True])
     @given(
@@ -170,7 +170,7 @@ def test_the_largest_frame_fits_into_a_line(fill: bytes, escaper: str) -> None:
 
 
 class TestDamage:
-    """Whatever is not exactly what was written is no record."""
+    """A line that differs in any way from what was written is not a record."""
 
     LINES = every_type()
 
@@ -249,7 +249,7 @@ def test_bytes_that_are_not_there_are_not_guessed(held: dict[str, Any]) -> None:
 
 
 def checked(body: bytes) -> bytes:
-    """A line with the right checksum, whatever it says."""
+    """A line with a correct checksum, for any body."""
     return b'%b,"crc":"%08x"}' % (body, crc32(body))
 
 

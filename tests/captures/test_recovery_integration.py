@@ -1,7 +1,7 @@
 """A recorder dies while its records wait: another process completes the capture from the journal.
 
-The recorder is a forked process with a real writer on a disk that misbehaves by a plan; it ends without a word at a
-chosen point. The test then does what the guard does.
+The recorder is a forked process with a real writer on a disk that fails according to a plan; at a chosen point, it
+exits without closing anything. The test then does what the guard does.
 """
 
 import errno
@@ -34,7 +34,7 @@ HANGS = threading.Event()
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery_module, "RETRY_S", 0.001)
-    # A writer in trouble stays so: what hangs is its own drainer, and never the script.
+    # A writer in trouble does not recover: only its drainer hangs, never the script.
     monkeypatch.setattr(writer_module.Writer, "_healed", lambda *_: None)
 
 
@@ -42,8 +42,8 @@ class Waiter:
     waiting_since_ns = 0
 
 
-class Dying:
-    """A recorder, its journal, and what is left of both after its death."""
+class KilledRecorder:
+    """A recorder, its journal, and what remains of both after its death."""
 
     def __init__(self, folder: Path, *, segment_bytes: int = 1 << 30, journal_bytes: int = 1 << 20) -> None:
         self.path = folder / "x.mcpcap"
@@ -52,8 +52,10 @@ class Dying:
         self.journal = Journal(journal_bytes)
         self.recovery = Recovery(self.file, self.journal)
 
-    def record(self, plan: Plan, script: Callable[[Writer, "Dying"], None], queue_bytes: int = QUEUE_BYTES) -> None:
-        """Run a script on a writer in another process, which dies right behind it."""
+    def record(
+        self, plan: Plan, script: Callable[[Writer, "KilledRecorder"], None], queue_bytes: int = QUEUE_BYTES
+    ) -> None:
+        """Run a script on a writer in another process, which dies right afterwards."""
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -70,7 +72,7 @@ class Dying:
         assert os.waitpid(pid, 0)[1] == 0
 
     def recover(self) -> Inspection:
-        """What the guard does, and what the capture then is."""
+        """Recover the capture, as the guard does; returns its inspection."""
         assert self.recovery.run()
         return tally(Capture(self.path))
 
@@ -86,15 +88,15 @@ class Dying:
         return [path.name for path in Capture(self.path).segments]
 
 
-Make = Callable[..., Dying]
+Make = Callable[..., KilledRecorder]
 
 
 @pytest.fixture
 def dying(tmp_path: Path) -> Iterator[Make]:
-    made: list[Dying] = []
+    made: list[KilledRecorder] = []
 
-    def make(**how: int) -> Dying:
-        made.append(Dying(tmp_path, **how))
+    def make(**how: int) -> KilledRecorder:
+        made.append(KilledRecorder(tmp_path, **how))
         return made[-1]
 
     yield make
@@ -106,8 +108,8 @@ def line(number: int) -> bytes:
     return b'{"n":%d}' % number
 
 
-def say(writer: Writer, *numbers: int, quickly: bool = True) -> None:
-    """Add frames, as a pump does."""
+def add_frames(writer: Writer, *numbers: int, quickly: bool = True) -> None:
+    """Add frames to the writer, as a pump does."""
     middles = [line_members("s2c", line(number), UNJUDGED) for number in numbers]
     sizes = [len(line(number)) for number in numbers]
     if not quickly or writer.try_append_batch("frame", middles, "s2c", sizes, Waiter()) is None:
@@ -116,9 +118,9 @@ def say(writer: Writer, *numbers: int, quickly: bool = True) -> None:
         )
 
 
-def say_and_hang(writer: Writer, recorder: Dying, *numbers: int, quickly: bool = True) -> None:
-    """Add frames in a thread whose write hangs, and have the rescuer notice."""
-    threading.Thread(target=say, args=(writer, *numbers), kwargs={"quickly": quickly}, daemon=True).start()
+def add_with_hanging_write(writer: Writer, recorder: KilledRecorder, *numbers: int, quickly: bool = True) -> None:
+    """Add frames in a thread whose write hangs, then degrade the writer, as the rescuer does."""
+    threading.Thread(target=add_frames, args=(writer, *numbers), kwargs={"quickly": quickly}, daemon=True).start()
     assert recorder.disk.hanging.wait(DEADLINE_S)
     writer.degrade()
 
@@ -127,11 +129,11 @@ def say_and_hang(writer: Writer, recorder: Dying, *numbers: int, quickly: bool =
 def test_what_waits_for_a_disk_that_hangs_survives_a_kill(dying: Make, quickly: bool) -> None:
     recorder = dying()
 
-    def script(writer: Writer, recorder: Dying) -> None:
-        say(writer, 0, 1)
-        say_and_hang(writer, recorder, 2, 3, quickly=quickly)
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
+        add_frames(writer, 0, 1)
+        add_with_hanging_write(writer, recorder, 2, 3, quickly=quickly)
         for number in range(4, 40):
-            say(writer, number)
+            add_frames(writer, number)
 
     recorder.record(lambda call: HANGS if call >= 2 else None, script)
     assert recorder.frames() == [line(0), line(1)]
@@ -143,9 +145,9 @@ def test_what_waits_for_a_disk_that_hangs_survives_a_kill(dying: Make, quickly: 
 def test_what_a_refused_write_left_behind_survives_a_kill(dying: Make) -> None:
     recorder = dying()
 
-    def script(writer: Writer, _: Dying) -> None:
+    def script(writer: Writer, _: KilledRecorder) -> None:
         for number in range(20):
-            say(writer, number)
+            add_frames(writer, number)
 
     recorder.record(lambda call: errno.ENOSPC if call >= 5 else None, script)
     assert len(recorder.frames()) == 4
@@ -155,13 +157,13 @@ def test_what_a_refused_write_left_behind_survives_a_kill(dying: Make) -> None:
 
 
 def test_a_recovery_that_is_interrupted_anywhere_is_completed_by_the_next(dying: Make) -> None:
-    """The guard dies between two appends, or in the middle of one."""
+    """The guard is killed between two appends, or during one."""
     recorder = dying()
 
-    def script(writer: Writer, recorder: Dying) -> None:
-        say_and_hang(writer, recorder, 0)
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
+        add_with_hanging_write(writer, recorder, 0)
         for number in range(1, 600):
-            say(writer, number)
+            add_frames(writer, number)
 
     recorder.record(lambda _: HANGS, script)
     for call, cut in [(1, 0), (1, 1), (2, 100), (2, 30_000), (3, 7)]:
@@ -174,8 +176,8 @@ def test_a_recovery_that_is_interrupted_anywhere_is_completed_by_the_next(dying:
     assert recorder.path.stat().st_size == size, "a second recovery has nothing left to do"
 
 
-def killed_in_write(recorder: Dying, call: int, cut: int) -> None:
-    """A recovery that dies in its write number `call`, of which `cut` bytes reach the file."""
+def killed_in_write(recorder: KilledRecorder, call: int, cut: int) -> None:
+    """Run a recovery that dies in its write number `call`, after `cut` bytes have reached the file."""
     count = 0
 
     def write(fd: int, data: bytes) -> int:
@@ -197,10 +199,10 @@ def killed_in_write(recorder: Dying, call: int, cut: int) -> None:
 def test_a_line_that_the_kill_has_torn_is_cut_away(dying: Make) -> None:
     recorder = dying()
 
-    def script(writer: Writer, recorder: Dying) -> None:
-        say(writer, 0)
-        say_and_hang(writer, recorder, 1)
-        say(writer, 2)
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
+        add_frames(writer, 0)
+        add_with_hanging_write(writer, recorder, 1)
+        add_frames(writer, 2)
 
     recorder.record(lambda call: HANGS if call >= 2 else None, script)
     with recorder.path.open("ab") as file:
@@ -214,10 +216,10 @@ def test_a_line_that_the_kill_has_torn_is_cut_away(dying: Make) -> None:
 def test_what_had_no_room_is_told_by_a_gap(dying: Make) -> None:
     recorder = dying()
 
-    def script(writer: Writer, recorder: Dying) -> None:
-        say_and_hang(writer, recorder, 0)
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
+        add_with_hanging_write(writer, recorder, 0)
         for number in range(1, 400):
-            say(writer, number)
+            add_frames(writer, number)
         assert writer.lost.records
 
     recorder.record(lambda _: HANGS, script, queue_bytes=100_000)
@@ -231,13 +233,13 @@ def test_what_had_no_room_is_told_by_a_gap(dying: Make) -> None:
 
 @pytest.mark.parametrize("left", ["nothing", "empty", "half", "written"])
 def test_a_segment_that_was_being_begun_goes_on(dying: Make, left: str) -> None:
-    """The recorder dies between the end of one segment and the first frame of the next."""
+    """The recorder is killed between the end of one segment and the first frame of the next."""
     recorder = dying(segment_bytes=2000)
 
-    def script(writer: Writer, recorder: Dying) -> None:
-        say_and_hang(writer, recorder, 0)
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
+        add_with_hanging_write(writer, recorder, 0)
         for number in range(1, 60):
-            say(writer, number)
+            add_frames(writer, number)
 
     recorder.record(lambda _: HANGS, script)
     opening = seal(500, 5_000_000_000, "header", header(2))
@@ -247,7 +249,7 @@ def test_a_segment_that_was_being_begun_goes_on(dying: Make, left: str) -> None:
     if left != "nothing":
         second.write_bytes({"empty": b"", "half": opening[:50], "written": opening}[left])
     found = recorder.recover()
-    if left == "written":  # then the close of the first had been written, too, and the numbers before it
+    if left == "written":  # then the close of the first segment and the numbers before it had been written, too
         assert recorder.frames()[-1] == line(60)
         return
     assert recorder.frames() == [line(number) for number in range(61)]
@@ -258,8 +260,8 @@ def test_a_segment_that_was_being_begun_goes_on(dying: Make, left: str) -> None:
 def test_a_strangers_file_in_the_place_of_the_next_segment_is_left_alone(dying: Make, tmp_path: Path) -> None:
     recorder = dying()
 
-    def script(writer: Writer, recorder: Dying) -> None:
-        say_and_hang(writer, recorder, 0)
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
+        add_with_hanging_write(writer, recorder, 0)
 
     recorder.record(lambda _: HANGS, script)
     recorder.journal.put(seal(2, 10, "header", header(2)), 2)
@@ -275,14 +277,14 @@ def test_a_strangers_file_in_the_place_of_the_next_segment_is_left_alone(dying: 
 
 @pytest.mark.parametrize("hangs_at", range(2, 12))
 def test_segments_that_change_while_records_wait_lose_nothing(dying: Make, hangs_at: int) -> None:
-    """The drainer rotates between its writes; one of them hangs, wherever that is, and then comes a kill."""
+    """The drainer rotates between its writes until one of them hangs, at any position; then the recorder is killed."""
     recorder = dying(segment_bytes=400)
 
-    def script(writer: Writer, recorder: Dying) -> None:
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
         writer.degrade()
         for number in range(100):
-            say(writer, number)
-            # Let the drainer write them one by one, as far as it gets.
+            add_frames(writer, number)
+            # Let the drainer write them one by one, until it hangs.
             wait_until(lambda: recorder.disk.hanging.is_set() or writer._written == writer._seq - 1)
 
     recorder.record(lambda call: HANGS if call >= hangs_at else None, script)
@@ -295,8 +297,8 @@ def test_segments_that_change_while_records_wait_lose_nothing(dying: Make, hangs
 def test_a_disk_that_goes_on_refusing_ends_the_recovery(dying: Make) -> None:
     recorder = dying()
 
-    def script(writer: Writer, recorder: Dying) -> None:
-        say_and_hang(writer, recorder, 0)
+    def script(writer: Writer, recorder: KilledRecorder) -> None:
+        add_with_hanging_write(writer, recorder, 0)
 
     recorder.record(lambda _: HANGS, script)
     tries = 0
@@ -313,7 +315,7 @@ def test_a_disk_that_goes_on_refusing_ends_the_recovery(dying: Make) -> None:
 
 def test_what_a_gap_in_the_journal_explains_is_told_once(dying: Make) -> None:
     recorder = dying()
-    recorder.record(lambda _: None, lambda writer, _: say(writer, 0))
+    recorder.record(lambda _: None, lambda writer, _: add_frames(writer, 0))
     gap = seal(9, 10, "gap", b',"first":2,"last":6,"reason":"ENOSPC"')
     recorder.journal.put(gap + seal(10, 11, "frame", line_members("s2c", line(1), UNJUDGED)), 10)
     recorder.journal.next_seq = 13
@@ -329,9 +331,9 @@ def test_what_a_gap_in_the_journal_explains_is_told_once(dying: Make) -> None:
 def test_a_healthy_recorder_leaves_nothing_to_recover(dying: Make) -> None:
     recorder = dying()
 
-    def script(writer: Writer, _: Dying) -> None:
+    def script(writer: Writer, _: KilledRecorder) -> None:
         for number in range(50):
-            say(writer, number)
+            add_frames(writer, number)
 
     recorder.record(lambda _: None, script)
     assert not recorder.recovery.is_needed
@@ -340,5 +342,5 @@ def test_a_healthy_recorder_leaves_nothing_to_recover(dying: Make) -> None:
 
 def test_a_file_stays_locked_while_the_guard_has_it_open(dying: Make) -> None:
     recorder = dying()
-    recorder.record(lambda _: None, lambda writer, _: say(writer, 0))
+    recorder.record(lambda _: None, lambda writer, _: add_frames(writer, 0))
     assert is_live(recorder.path)

@@ -1,4 +1,4 @@
-"""What could be a secret is replaced, equal secrets stay equal, and the key stays with its user."""
+"""Possible secrets are replaced, equal secrets stay equal, and the key stays with its user."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def mode(path: Path) -> int:
 
 
 def ignored(folder: Path, why: str) -> str:
-    """What is said of a key that is not used."""
+    """The warning about a key that is not used."""
     return (
         f"ignoring the redaction key {folder}/key: it {why}; this capture uses a temporary key; "
         "delete that file to create a new permanent one"
@@ -39,7 +39,7 @@ def ignored(folder: Path, why: str) -> str:
 
 
 class TestKey:
-    """One for each user, for ever, readable by nobody else."""
+    """Each user has one permanent key that only that user can read."""
 
     @pytest.mark.usefixtures("no_umask")
     def test_it_is_made_once_and_private_with_all_its_directories(self, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ class TestKey:
 
 
 class TestEnvironment:
-    """Names stay, values go, all of them."""
+    """Environment: names stay, all values are removed."""
 
     @given(st.dictionaries(st.binary(min_size=1), st.binary()))
     def test_no_value_is_left(self, variables: dict[bytes, bytes]) -> None:
@@ -168,7 +168,7 @@ class TestEnvironment:
 
 
 class TestCommand:
-    """argv[0], names of options, existing paths and the package that is run stay; everything else goes."""
+    """argv[0], option names, existing paths and the package that is run stay; everything else is removed."""
 
     @pytest.mark.parametrize(
         ("command", "kept"),
@@ -215,7 +215,7 @@ class TestCommand:
     )
     @examples(40)
     def test_no_canary_survives(self, command: str, before: list[str], shape: str, after: list[str]) -> None:
-        """Behind a known launcher the first bare word is what it runs, and stays."""
+        """The word `first` comes before the canary, as the first bare word after a known launcher stays."""
         argv = [os.fsencode(word) for word in (command, "first", *before, shape.format(CANARY), *after)]
         assert CANARY not in " ".join(Redactor(b"k" * 32).command(argv))
 

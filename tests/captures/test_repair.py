@@ -1,4 +1,4 @@
-"""A repaired copy holds everything whole of the original, and accounts for every number."""
+"""A repaired copy holds every whole record of the original, and accounts for every number."""
 
 import errno
 import random

@@ -1,4 +1,4 @@
-"""What a killed process has left is removed by the next; what is in use, young or not ours to judge stays."""
+"""Leftovers of killed processes are removed; files that are in use, young or not mcpproxy's stay."""
 
 import os
 import signal

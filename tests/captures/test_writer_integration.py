@@ -1,4 +1,4 @@
-"""Several threads, one capture, and a disk that does what disks do: nothing is lost that is not counted."""
+"""Several threads write one capture on a failing disk: every record is written, or counted as lost."""
 
 import errno
 import fcntl
@@ -35,7 +35,7 @@ RETRY_S = 0.005
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Healing takes milliseconds here, not seconds; a write that hangs is what the disk says, not the machine."""
+    """Shortens recovery to milliseconds; a write counts as hanging only if the disk's plan makes it hang."""
     monkeypatch.setattr(writer_module, "RETRY_S", RETRY_S)
     monkeypatch.setattr(writer_module, "HEALTHY_NS", 3_000_000)
     monkeypatch.setattr(writer_module, "SLOW_NS", 500_000_000)
@@ -48,7 +48,7 @@ class Watcher:
 
 
 class Recording:
-    """A writer, all that was added to it, and what it said."""
+    """A writer, all frames that were added to it, and the messages that it reported."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Recording:
         self.writer = Writer(self.file, lambda segment: header(segment), self.told.append, **how)
         self.writer.start()
         self.delivered: dict[int, tuple[Direction, bytes]] = {}
-        """Number → frame, of all that was added, in whatever way."""
+        """Number → frame, of all that were added, one by one or in batches."""
         self.closed = False
 
     def say(self, direction: Direction, raw: bytes, *, quickly: bool = True) -> int:
@@ -79,7 +79,7 @@ class Recording:
         return seq
 
     def talk(self, count: int, start: int = 0, size: int = 0) -> None:
-        """Add frames to and fro, and other records between them."""
+        """Add frames in both directions, and other records between them."""
         for n in range(start, start + count):
             self.say("c2s" if n % 2 else "s2c", b'{"n":%d,"pad":"%b"}' % (n, b"x" * size), quickly=n % 3 > 0)
             if n % 7 == 3:
@@ -112,14 +112,14 @@ class Recording:
         return b"".join(path.read_bytes() for path in Capture(self.path).segments)
 
     def healed(self) -> None:
-        """Wait until writers write themselves again."""
+        """Wait until threads that add records write them directly again."""
         wait_until(lambda: not self.writer._queue_only, "the writer to be healthy again")
 
 
 def accounted(recording: Recording, dropped: int = 0) -> Counter[str]:
-    """Check that each number is a record or in exactly one gap, that gaps count what was lost, and nothing is doubled.
+    """Check that each number is a record or in one gap, that gaps count the losses, and that nothing is duplicated.
 
-    Returns how many numbers of which kind. Numbers below `dropped` may have gone with the ring.
+    Returns how many numbers there are of each kind. Numbers below `dropped` may have been deleted by the ring.
     """
     records = recording.records()
     if dropped:
@@ -187,7 +187,7 @@ def recordings(tmp_path: Path) -> Iterator[Callable[..., Recording]]:
 
 
 class TestHealthy:
-    """What was added is in the kernel."""
+    """Without failures, every record that was added has reached the kernel."""
 
     def test_each_record_is_in_the_file_when_add_returns(self, recordings: Callable[..., Recording]) -> None:
         recording = recordings()
@@ -230,7 +230,7 @@ class TestHealthy:
 
 
 def run_at_once(*works: Callable[[], None]) -> None:
-    """Run all of them at once, and raise what any of them raised."""
+    """Run all of them in parallel, and raise what any of them raises."""
     raised: list[Exception] = []
 
     def run(work: Callable[[], None]) -> None:
@@ -250,7 +250,7 @@ def run_at_once(*works: Callable[[], None]) -> None:
 
 
 class TestRefusedWrites:
-    """The disk refuses: nothing waits, what fits is kept, what does not is counted, and it all goes on by itself."""
+    """While the disk refuses writes, nothing waits, and what does not fit is counted; recording resumes by itself."""
 
     @pytest.mark.parametrize("code", CODES)
     @pytest.mark.parametrize("policy", ["pass", "block"])
@@ -292,7 +292,7 @@ class TestRefusedWrites:
     def test_of_lines_that_go_in_together_each_is_written_once(
         self, recordings: Callable[..., Recording], missing: int
     ) -> None:
-        # The reserve and the header come first; then the lines, cut short, and the refusal of the rest.
+        # The first calls write the reserve and the header; then come the lines, cut short, and the refusal of the rest.
         recording = recordings(lambda n: -missing if n == 3 else errno.EIO if n == 4 else None)
         raws = [b"%d" % n for n in range(5)]
         middles = [frame_members("c2s", raw, UNJUDGED) for raw in raws]
@@ -392,7 +392,7 @@ def lost_frames(recording: Recording) -> int:
 
 
 class TestHangingWrites:
-    """A write hangs: one thread waits with it, all others go on, until it returns."""
+    """While a write hangs, one thread waits for it; all others continue until it returns."""
 
     def test_others_only_queue_after_the_rescue_and_nothing_is_lost(self, recordings: Callable[..., Recording]) -> None:
         hang = threading.Event()
@@ -499,7 +499,7 @@ class TestHangingWrites:
 
 
 class TestPolicies:
-    """Other answers to a refused write."""
+    """Other policies for refused writes."""
 
     def test_stop_ends_every_add(self, recordings: Callable[..., Recording]) -> None:
         for call in range(3, 12):
@@ -558,7 +558,7 @@ class TestPolicies:
 
 
 class TestRotation:
-    """Segments follow each other without a lost or doubled record."""
+    """Segments follow each other without lost or duplicated records."""
 
     def names(self, recording: Recording) -> list[str]:
         return [path.name for path in Capture(recording.path).segments]
@@ -657,7 +657,7 @@ class TestRotation:
 
 
 class TestClosing:
-    """The end comes soon, whatever the disk does, and what is missing is told."""
+    """Closing is quick, regardless of the state of the disk, and missing records are reported."""
 
     def test_a_disk_that_stays_full_gets_gap_and_close_into_the_reserve(
         self, recordings: Callable[..., Recording]
@@ -692,7 +692,7 @@ class TestClosing:
     def test_gaps_that_wait_to_be_told_are_told_with_what_was_lost_after_them(
         self, recordings: Callable[..., Recording]
     ) -> None:
-        """The queue overflows, empties a little while a write hangs, and the disk is full at the end."""
+        """The queue overflows, empties partly while a write hangs, and the disk is full at the end."""
         full, hang = Full(), threading.Event()
         recording = recordings(lambda n: hang if n == 5 else full(n), queue_bytes=1500)
         full.file = recording.file
@@ -725,7 +725,7 @@ class TestClosing:
         finally:
             hang.set()
             stuck.join()
-        # The one that is stuck, and six frames, a stall and a signal behind it.
+        # The stuck record, followed by six frames, a stall and a signal.
         assert recording.told[-1].startswith("the disk does not answer: 9 records")
         wait_until(lambda: not is_live(recording.path), "the disk to take what waited, though nobody waits any more")
         assert accounted(recording)["frame"] == 14
@@ -773,7 +773,7 @@ class TestClosing:
 
 
 class TestSyncing:
-    """What is on the disk itself, as far as the system tells."""
+    """What is synced to the disk itself, as far as the system shows."""
 
     def test_it_happens_by_itself_and_after_a_failure_never_counts_again(
         self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
@@ -852,9 +852,9 @@ class TestSyncing:
         durable = recording.say("c2s", b"durable")
         full.full = True
         recording.say("c2s", b"waits")
-        recording.writer._keeper.sync()
+        recording.writer._sync_thread.sync()
         failing = True
-        recording.writer._keeper.sync()
+        recording.writer._sync_thread.sync()
         assert recording.writer.durable_seq == durable
         full.full = failing = False
         recording.close()
@@ -902,10 +902,10 @@ class TestSyncing:
                 seq = recording.say("c2s", b"%d" % n)
                 assert b'{"seq":%d,' % seq in recording.lines()
             assert recording.close(wait_s=1.25)
-            assert waits.count(1.25) == 1  # all is written, and a sync never shows whether it goes on
+            assert waits.count(1.25) == 1  # everything is written, and a sync shows no progress to wait for
         finally:
             hang.set()
-        # Each of its files is let go by a sync of its own, in any order.
+        # Each file is released by its own sync, in any order.
         wait_until(lambda: not any(map(is_live, Capture(recording.path).segments)), "the syncs to return")
         accounted(recording)
 
@@ -921,7 +921,7 @@ class TestSyncing:
 
 
 class TestWatching:
-    """What happens to the file behind its back is told."""
+    """External changes to the file are reported."""
 
     @pytest.mark.parametrize(
         ("do", "word"),
@@ -969,7 +969,7 @@ class TestLoss:
 
 
 def weather(folder: Path, seed: int) -> Counter[str]:
-    """One session on a disk that refuses, hangs, slows down and takes less, as chance has it; checks all accounts."""
+    """Run a session on a disk that randomly refuses, hangs or writes less; checks the account and returns it."""
     rng = random.Random(seed)
     folder.mkdir()
     state: list[int | threading.Event | None] = [None]
@@ -1005,7 +1005,7 @@ def weather(folder: Path, seed: int) -> Counter[str]:
     return accounted(recording)
 
 
-def test_any_weather(tmp_path: Path) -> None:
+def test_any_failures_of_the_disk(tmp_path: Path) -> None:
     for seed in range(6):
         weather(tmp_path / f"{seed}", seed)
 

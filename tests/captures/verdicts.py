@@ -1,4 +1,4 @@
-"""Frames with their verdicts, and strategies that generate more: what the tests of verdicts share.
+"""Shared by the tests of verdicts: frames with their verdicts, and strategies that generate more.
 
 The cases are in `tests/corpus/envelope/frames.ndjson`, one per line: `raw` (or `raw_b64` if it is not UTF-8), `dir`,
 `unit` (`line` if absent), `whole` (true if absent), and in `expect` the members of the envelope, `id` as its token.
@@ -93,7 +93,7 @@ GLUE: Final = st.sampled_from(["", "", "", " ", "\t", "\r\n"])
 
 @st.composite
 def objects_like_messages(draw: st.DrawFn) -> bytes:
-    """The text of an object whose members are mostly those of a message, in any spelling and number."""
+    """The text of an object with mostly the members of a message, in any spelling and number."""
     members = [(draw(NAMES), draw(TOKENS)) for _ in range(draw(st.integers(0, 5)))]
     if draw(st.booleans()):
         members = [('"jsonrpc"', '"2.0"'), *members]
@@ -104,7 +104,7 @@ def objects_like_messages(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def sound_messages(draw: st.DrawFn) -> dict[str, Any]:
-    """A valid message, members in any order."""
+    """A valid message with its members in any order."""
     ident = draw(st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=60))
     method = draw(st.text(min_size=1, max_size=60).filter(lambda name: not name.startswith(("rpc.", "notifications/"))))
     value = draw(st.dictionaries(st.text(max_size=6), JSON_VALUES, max_size=3))
@@ -133,7 +133,7 @@ def fill(piece: bytes, size: int) -> bytes:
     return piece * (size // len(piece))
 
 
-# Each is a problem for parsers that recurse, backtrack, count or copy once per token.
+# Each is hard for parsers that recurse, backtrack, count or copy for every token.
 HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
     "opened arrays": lambda size: fill(b"[", size),
     "opened objects": lambda size: fill(b'{"a":', size),
@@ -167,13 +167,13 @@ HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
 # --- frames that are nearly valid ---
 
 BYTES: Final = b'"\\{}[]:,.-0129eEintrfu \x00\n\r\x1f\x7f\xc3\xff'
-"""The bytes that replace a byte."""
+"""The bytes that are put in place of another byte."""
 STEP: Final = 13
-"""The suite tries one in so many frames with one byte replaced; all bytes and all places are among them."""
+"""The suite tries one in this many frames with one byte replaced; every byte value and position is included."""
 
 
 def one_byte_off(step: int) -> Iterator[bytes]:
-    """Every `step`th of the table's short valid frames with one byte removed or replaced."""
+    """The table's short valid frames with one byte removed, and every `step`th of those with one byte replaced."""
     for raw in (raw for raw in SOUND if len(raw) < 120):
         yield from (raw[:at] + raw[at + 1 :] for at in range(len(raw)))
         for at, byte in list(product(range(len(raw)), BYTES))[::step]:

@@ -1,4 +1,4 @@
-"""A model for one tool call, on loopback: answers the Responses API with one tool call, then with a word.
+"""A model for one tool call, on loopback: it answers the Responses API with one tool call, then one word.
 
     python -m tests.hosts.model PORT TOOL ARGUMENTS -- COMMAND...
 

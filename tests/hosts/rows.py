@@ -25,7 +25,7 @@ class Host:
     shows: str
     environment: Mapping[str, str] = field(default_factory=dict)
     speaks: str = ""
-    """What it says in `clientInfo.name`; empty if the command only reads the file back."""
+    """The name that it sends in `clientInfo.name`; empty if the command only reads the file back."""
     calls: str = ""
     """The tool that it calls, with a model on loopback."""
     rewrites: bool = False
@@ -33,20 +33,20 @@ class Host:
     slow: bool = False
     scope: str = "user"
     beside: Mapping[str, str] = field(default_factory=dict)
-    """Other files that it needs, below the home directory."""
+    """Other files that it needs, as paths relative to the home directory."""
     approves: tuple[str, ...] = ()
-    """The command that approves the server as it is configured now."""
+    """The command that approves the server as currently configured."""
     varies: str = ""
-    """A regular expression for what it prints differently from one run to the next."""
+    """A regular expression for the parts of its output that differ between runs."""
 
     @property
     def id(self) -> str:
-        """Its name in the list of tests."""
+        """Its name in the test ids."""
         return self.name if self.scope == "user" else f"{self.name}-{self.scope}"
 
 
 def hosts() -> list[Host]:
-    """All rows, in order; a client that also has a project file is there twice."""
+    """All rows in order, and a second one for each client that also has a project file."""
     rows: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text())["host"]
     found: list[Host] = []
     for row in rows:

@@ -1,7 +1,7 @@
-"""Real clients: routed by `install`, they start their servers through the recorder; `uninstall` gives their file back.
+"""Real clients: after `install`, they start servers through the recorder; `uninstall` restores their file.
 
-What they print is the same but for the command. Each has a HOME of its own and, where the system allows it, a network
-with nothing but loopback.
+Apart from the server command, their output is the same. Each has a HOME of its own and, where the system allows it, a
+network with only loopback.
 """
 
 import json
@@ -27,16 +27,16 @@ from tests.zoo.install import bin_of, node, node_packages
 ROOT = Path(__file__).parents[2]
 RUN_S = 120
 MODEL_PORT = 47115
-"""In the network that a client has for itself, every port is free."""
+"""Every port is free, because each client has its own network namespace."""
 DEAR = pytest.mark.costly("a real client starts twice, and its server with it")
 ROWS = [pytest.param(host, id=host.id, marks=[pytest.mark.hosts, DEAR] if host.slow else [DEAR]) for host in hosts()]
 
 
-class House:
-    """The home of one client."""
+class HostHome:
+    """The home directory of one client."""
 
     def __init__(self, host: Host, home: Path) -> None:
-        """Write the client's configuration, with the bundled server in it."""
+        """Write the client's configuration, which contains the bundled server."""
         self.host, self.home = host, home
         programs = bin_of(host.registry, fetched(host.registry, host.packages))
         self.places = {"bin": str(programs), "home": str(home), "server": str(home / "server")}
@@ -58,7 +58,7 @@ class House:
         return text
 
     def run(self) -> "subprocess.CompletedProcess[bytes]":
-        """Have the client start its servers, or read its file back; where it asks, they are approved before."""
+        """Run the client's command, approving the server first if it must be; returns the process."""
         if self.host.approves:
             assert self._run([self.filled(word) for word in self.host.approves]).returncode == 0
         command = [self.filled(word) for word in self.host.command]
@@ -80,14 +80,14 @@ class House:
         )
 
     def says(self, done: "subprocess.CompletedProcess[bytes]") -> list[str]:
-        """What the client printed, without our words, times and the like."""
+        """The lines that the client printed, without mcpproxy's command, times and other text that varies."""
         text = re.sub(r"/\S*/mcpproxy run .*? -- ", "", done.stdout.decode(errors="replace"))
         if self.host.varies:
             text = re.sub(self.host.varies, "", text)
         return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
     def heard(self, direction: Direction) -> list[dict[str, Any]]:
-        """The messages that were recorded in this direction."""
+        """The messages recorded in this direction."""
         return [json.loads(frame.raw) for path in self.captures() for frame in frames(path, direction)]
 
     def captures(self) -> list[Path]:
@@ -100,21 +100,21 @@ class House:
 
 
 def own_node() -> list[str]:
-    """The folder of the Node that runs these clients."""
+    """The directory of the Node that runs these clients."""
     return [str(node(fetched("npm", node_packages())).parent)]
 
 
 @pytest.fixture
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> HostHome:
     if sys.platform != "linux":
         pytest.skip("the programs of these packages are fetched for Linux")
     if shutil.which("npm") is None and request.param.registry == "npm":
         pytest.skip("npm is not installed")
-    return House(request.param, tmp_path)
+    return HostHome(request.param, tmp_path)
 
 
 @pytest.mark.parametrize("house", ROWS, indirect=True)
-def test_routed_recorded_restored(house: House) -> None:
+def test_routed_recorded_restored(house: HostHome) -> None:
     host, client = house.host, by_id(house.host.client)
     assert client is not None
     scope = ("--scope", host.scope)
@@ -157,7 +157,7 @@ def test_routed_recorded_restored(house: House) -> None:
 
 
 def introduced(sent: list[dict[str, Any]]) -> str:
-    """Who the client says it is, in either era."""
+    """The name that the client sends, in either era."""
     for message in sent:
         if message.get("method") == "initialize":
             return str(message["params"]["clientInfo"]["name"])

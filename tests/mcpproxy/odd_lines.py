@@ -176,7 +176,7 @@ _BITS: Final = (
 
 
 def mutated(chance: random.Random) -> bytes:
-    """A message with a few random errors; never with an LF."""
+    """Returns a message with a few random errors, never with an LF."""
     line = bytearray(chance.choice((*_SEEDS, *BANNERS[:24], *JSON[:24])))
     for _ in range(chance.randrange(1, 5)):
         at = chance.randrange(len(line) + 1)
@@ -193,7 +193,7 @@ def mutated(chance: random.Random) -> bytes:
 
 
 def odd_lines(count: int, seed: int = 0) -> list[bytes]:
-    """`count` different lines without LF: first those that are listed here, then random ones."""
+    """Returns `count` different lines without LF: first those that are listed here, then random ones."""
     return list(dict.fromkeys(_lines(count, random.Random(seed))))[:count]
 
 

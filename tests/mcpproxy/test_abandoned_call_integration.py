@@ -1,4 +1,4 @@
-"""A tool call that hangs until the SDK's client gives it up: every command says which, for how long, and why."""
+"""A tool call that hangs until the SDK's client abandons it: every command reports which, for how long, and why."""
 
 import json
 import re
@@ -15,16 +15,16 @@ from captures.record import seal
 from tests.captures.samples import header
 from tests.mcpproxy.cli import typed
 from tests.mcpproxy.test_sdk_integration import SERVER, recorded, text_of
-from tests.mcpproxy.tui.stage import CALL, said
+from tests.mcpproxy.tui.stage import CALL, frame_record
 
 LIMIT_S = 0.7
 AT_LEAST_MS = LIMIT_S * 100
-"""How long the call waited in the capture: on a busy machine it is recorded later than it was made."""
+"""The call's least waiting time in the capture: a busy machine records it later than it was made."""
 
 
 @pytest.fixture(scope="module", params=["legacy", pytest.param("auto", marks=pytest.mark.soak)])
 def hung(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A conversation in which `wait` never answers; in either era."""
+    """A conversation in which `wait` never responds, in either era."""
     capture = tmp_path_factory.mktemp("sdk") / "hung.mcpcap"
 
     async def talk() -> None:
@@ -93,7 +93,7 @@ def test_a_call_that_hangs_now_has_an_age_that_grows(tmp_path: Path) -> None:
     path = tmp_path / "live.mcpcap"
     live = CaptureFile(path)
     began_ns = time.time_ns() - 60_000_000_000
-    middles = [("header", header(wall_ns=began_ns)), said("c2s", CALL % (7, 7))]
+    middles = [("header", header(wall_ns=began_ns)), frame_record("c2s", CALL % (7, 7))]
     for number, (rec, middle) in enumerate(middles):
         live.append(seal(number, number * 1_000_000, rec, middle))
     (row,) = rows("query", "--json", "select why, open_ms from unanswered", path)

@@ -1,7 +1,7 @@
-"""A secret in every position of an address that crosses `serve` or stands in a command: it is found nowhere afterwards.
+"""A secret in every position of an address, sent through `serve` or given in a command, is found nowhere afterwards.
 
-Not in the capture, the cache, exports and state files, not in what any command prints. Only the URL on the stdout of
-`serve`, which the client needs, and JSON-RPC bodies are in plain text.
+It is not in the capture, the cache, exports or state files, nor in what any command prints. Only the URL on the stdout
+of `serve`, which the client needs, and JSON-RPC bodies are in plain text.
 """
 
 import json
@@ -44,14 +44,14 @@ DOCUMENT = (
 
 
 def filled(template: bytes) -> bytes:
-    """A request or an answer with the canary in all its places, and its length."""
+    """Returns a request or a response with the canary in all its places, and with its length."""
     text = template.replace(b"%d", b"\x00").replace(b"%b", C).replace(b"%%", b"%")
     head, _, body = text.partition(b"\r\n\r\n")
     return head.replace(b"\x00", b"%d" % len(body)) + b"\r\n\r\n" + body
 
 
 def places_with_canary(root: Path) -> list[str]:
-    """The files and names below a folder that hold it."""
+    """Returns the files below a folder that hold the canary in their name or content."""
     found = []
     for path in sorted(root.rglob("*")):
         if CANARY in path.name or (path.is_file() and C in path.read_bytes()):
@@ -60,7 +60,7 @@ def places_with_canary(root: Path) -> list[str]:
 
 
 def commands(capture: Path, out: Path) -> list[list[str]]:
-    """All that a user may do with a capture."""
+    """Returns everything that a user may do with a capture."""
     reading = [
         ["ls"],
         ["info"],

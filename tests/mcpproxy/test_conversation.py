@@ -2,7 +2,7 @@
 
 The goldens hold the text of whole conversations as bytes: golden/NAME.ndjson is the input (records as FORMAT.md has
 them, `t_ms` in place of `t_ns`), golden/NAME.*.txt what must come out. They protect the layout from drifting unseen.
-After a wanted change, write them anew and read the difference:
+After an intended change, regenerate them and review the diff:
 
     REGENERATE=1 .venv/bin/pytest tests/mcpproxy/test_conversation.py
 """
@@ -30,7 +30,7 @@ from captures.record import Record
 from mcpproxy.report.conversation import HELD_ITEMS, Times
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Style
-from tests.mcpproxy.telling import Telling
+from tests.mcpproxy.conversation_text import ConversationText
 
 GOLDEN = Path(__file__).with_name("golden")
 FILE = "20261121T101502Z-4f2a.mcpcap"
@@ -43,7 +43,7 @@ Item = Frame | Record | Damage
 
 
 def items(rows: list[dict[str, Any]], limit: int = 600) -> Iterator[Item]:
-    """Records of a conversation as a reader would yield them; frames above `limit` bytes are not judged."""
+    """Yields records of a conversation as a reader would; frames above `limit` bytes are not judged."""
     records: list[Record | Damage] = []
     seq = 0
     for row in rows:
@@ -61,7 +61,7 @@ def load(name: str) -> list[Item]:
     return list(items(rows, 600 if name == "killed" else 1 << 20))
 
 
-def shown(things: list[Item], conversation: Telling) -> list[str]:
+def shown(things: list[Item], conversation: ConversationText) -> list[str]:
     lines = [line for item in things for line in conversation.said(item)]
     return lines + list(conversation.ended())
 
@@ -89,11 +89,11 @@ NAMES = ["handshake", "modern", "killed", "hostile"]
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_conversation_reads_like_its_golden(name: str, width: int) -> None:
-    golden(f"{name}.{width}.txt", shown(load(name), Telling(width=width, file=FILE)))
+    golden(f"{name}.{width}.txt", shown(load(name), ConversationText(width=width, file=FILE)))
 
 
 def test_colours_repeat_what_the_text_says_already() -> None:
-    coloured = shown(load("handshake"), Telling(Style(colour=True), 80, file=FILE))
+    coloured = shown(load("handshake"), ConversationText(Style(colour=True), 80, file=FILE))
     golden("handshake.colour.txt", coloured)
     plain = (GOLDEN / "handshake.80.txt").read_text("utf-8").splitlines()
     assert [COLOURS.sub("", line).rstrip() for line in coloured] == plain
@@ -102,11 +102,11 @@ def test_colours_repeat_what_the_text_says_already() -> None:
 @pytest.mark.usefixtures("_utc")
 @pytest.mark.parametrize("times", ["delta", "abs"])
 def test_other_times(times: Times) -> None:
-    golden(f"modern.{times}.txt", shown(load("modern"), Telling(width=80, times=times, file=FILE)))
+    golden(f"modern.{times}.txt", shown(load("modern"), ConversationText(width=80, times=times, file=FILE)))
 
 
 def test_a_live_conversation_holds_no_line_back() -> None:
-    conversation, folded = Telling(file=FILE, live=True), Telling()
+    conversation, folded = ConversationText(file=FILE, live=True), ConversationText()
     first, *rest = load("handshake")
     folded.things_of(first)
     assert list(conversation.said(first)) == []
@@ -121,7 +121,7 @@ def test_a_live_conversation_holds_no_line_back() -> None:
 
 
 def test_a_live_conversation_says_once_who_talks_in_which_revision() -> None:
-    conversation = Telling(file=FILE, live=True)
+    conversation = ConversationText(file=FILE, live=True)
     before = load("handshake")[:4]
     lines = [line for item in before for line in conversation.said(item)] + [*conversation.catch_up()]
     lines += [line for item in load("handshake")[4:] for line in conversation.said(item)]
@@ -132,10 +132,10 @@ def test_a_live_conversation_says_once_who_talks_in_which_revision() -> None:
 
 
 def test_a_live_conversation_with_a_past_has_one_heading() -> None:
-    conversation = Telling(file=FILE, live=True)
+    conversation = ConversationText(file=FILE, live=True)
     lines = [line for item in load("handshake") for line in conversation.said(item)]
     lines += conversation.catch_up()
-    assert lines == shown(load("handshake"), Telling(file=FILE))[: len(lines)]
+    assert lines == shown(load("handshake"), ConversationText(file=FILE))[: len(lines)]
 
 
 @pytest.mark.parametrize("only", [None, parse("method:tools/call"), parse("method:ping")], ids=["", "some", "none"])
@@ -144,7 +144,7 @@ def test_a_request_of_a_capture_that_grows_waits_and_is_not_unanswered(only: Fil
     began_ns = time.time_ns() - 90 * 10**9
     rows: list[dict[str, Any]] = [{"rec": "header", "name": "a", "wall_ns": began_ns}]
     rows += [{"rec": "frame", "dir": "c2s", "raw": call % n, "t_ms": 30_000 * n} for n in (1, 2)]
-    conversation = Telling(only=only)
+    conversation = ConversationText(only=only)
     lines = [line for item in items(rows) for line in conversation.said(item)]
     lines += conversation.ended(still_open=True)
     if only is not None and not conversation.has_selected:
@@ -161,14 +161,14 @@ def test_a_request_of_a_capture_that_grows_waits_and_is_not_unanswered(only: Fil
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_and_the_same_file_followed_live_show_the_same_things(name: str) -> None:
-    still, live = Telling(file=FILE), Telling(file=FILE, live=True)
+    still, live = ConversationText(file=FILE), ConversationText(file=FILE, live=True)
     at_once, followed = shown(load(name), still), shown(load(name), live)
     headings = {*still.heading(), *live.heading(), followed[0], followed[1]}
     assert [line for line in at_once if line not in headings] == [line for line in followed if line not in headings]
 
 
 def test_the_heading_does_not_wait_for_ever() -> None:
-    conversation = Telling(file=FILE)
+    conversation = ConversationText(file=FILE)
     ping = Frame(1, 0, "c2s", b"junk", judge(b"junk", "c2s"))
     lines: list[str] = []
     fed = 0
@@ -181,8 +181,8 @@ def test_the_heading_does_not_wait_for_ever() -> None:
 
 
 def test_the_steps_can_be_taken_apart_for_a_tail() -> None:
-    whole = shown(load("handshake"), Telling(file=FILE))
-    conversation = Telling(file=FILE)
+    whole = shown(load("handshake"), ConversationText(file=FILE))
+    conversation = ConversationText(file=FILE)
     things = [thing for item in load("handshake") for thing in conversation.things_of(item)]
     things += conversation.closing()
     lines = [line for thing in things[-5:] for line in conversation.lines(thing)]
@@ -191,16 +191,16 @@ def test_the_steps_can_be_taken_apart_for_a_tail() -> None:
 
 
 def test_an_error_text_that_does_not_fit_gets_a_line_of_its_own() -> None:
-    narrow = shown(load("handshake"), Telling(width=80))
+    narrow = shown(load("handshake"), ConversationText(width=80))
     at = next(number for number, line in enumerate(narrow) if "tool error" in line)
     assert narrow[at + 1].strip().startswith("Access denied - path outside allowed directories: /etc/hosts")
-    (wide,) = (line for line in shown(load("handshake"), Telling(width=200)) if "tool error" in line)
+    (wide,) = (line for line in shown(load("handshake"), ConversationText(width=200)) if "tool error" in line)
     assert "not in /home/me/projects" in wide
 
 
 def test_the_rule_of_a_bad_frame_is_never_cut_off() -> None:
     for width in (80, 100, 200):
-        lines = shown(load("handshake"), Telling(width=width))
+        lines = shown(load("handshake"), ConversationText(width=width))
         assert sum("framing/stdout-not-json" in line for line in lines) == 1
         assert sum("jsonrpc/missing-version" in line for line in lines) == 2
 
@@ -212,7 +212,7 @@ OUTCOMES = {
     "fits no request": '"jsonrpc":"2.0","id":12,"result":{}',
     "tool error ": '"id":11,"result":{"isError":true,"content":[]}',
 }
-"""Responses to request 11 by what their lines say; the last one breaks a rule with a long id."""
+"""Responses to request 11, by the text of their lines; the last one breaks a rule with a long id."""
 
 
 def test_a_narrow_line_loses_its_outcome_last() -> None:
@@ -221,7 +221,7 @@ def test_a_narrow_line_loses_its_outcome_last() -> None:
         rows = [("c2s", call), ("s2c", f"{{{members}}}")]
         frames = [{"rec": "frame", "dir": way, "raw": raw, "t_ms": 10 * n} for n, (way, raw) in enumerate(rows)]
         for width in range(40, 121):  # 54 is what `show --follow --all` has for a line on a terminal of 80 columns
-            conversation = Telling(width=width, times="abs")
+            conversation = ConversationText(width=width, times="abs")
             lines = shown(list(items([{"rec": "header", "name": "a", "wall_ns": 0}, *frames])), conversation)
             (line,) = (line for line in lines if f"  {outcome}" in f"{line}  ")
             assert "←" in line, (outcome, width)
@@ -232,15 +232,15 @@ def test_a_narrow_line_loses_its_outcome_last() -> None:
 
 def test_a_capture_without_an_end_says_whether_it_is_still_growing() -> None:
     for still_open, text in ((True, "·  still being recorded"), (False, "■  capture ends here (not closed)")):
-        conversation = Telling()
+        conversation = ConversationText()
         lines = [line for item in load("handshake")[:5] for line in conversation.said(item)]
         assert text not in "".join(lines)
         assert conversation.ended(still_open=still_open)[0].endswith(text)
 
 
 def test_endless_and_cancelled_requests_are_not_called_unanswered() -> None:
-    assert not [line for line in shown(load("modern"), Telling()) if "unanswered" in line]
-    count, line = (line for line in shown(load("handshake"), Telling()) if "unanswered" in line)
+    assert not [line for line in shown(load("modern"), ConversationText()) if "unanswered" in line]
+    count, line = (line for line in shown(load("handshake"), ConversationText()) if "unanswered" in line)
     assert count.endswith("·  1 request unanswered")
     assert "tools/call #12 sleep" in line
 
@@ -248,14 +248,14 @@ def test_endless_and_cancelled_requests_are_not_called_unanswered() -> None:
 def test_many_requests_without_an_answer_are_counted_not_listed() -> None:
     raw = '{{"jsonrpc":"2.0","id":{},"method":"ping"}}'
     rows: list[dict[str, Any]] = [{"rec": "frame", "dir": "c2s", "raw": raw.format(n)} for n in range(1000)]
-    lines = Telling().ended() + shown(list(items(rows)), Telling())
+    lines = ConversationText().ended() + shown(list(items(rows)), ConversationText())
     assert sum(line.endswith("1,000 requests unanswered") for line in lines) == 1
     assert sum(line.endswith("unanswered") for line in lines) == 21
     assert lines[-1].endswith("and 980 more")
 
 
 def test_many_requests_that_failed_are_counted_not_listed() -> None:
-    """Those whose HTTP exchange has ended, and those whose stream may still be resumed."""
+    """They include those whose HTTP exchange has ended, and those whose stream may still be resumed."""
     response = {"status": 200, "headers": [["content-type", "text/event-stream"]]}
     rows: list[dict[str, Any]] = [{"rec": "header", "transport": "http"}]
     for number in range(1, 31):
@@ -269,7 +269,7 @@ def test_many_requests_that_failed_are_counted_not_listed() -> None:
             event = {**at, "rec": "frame", "dir": "s2c", "unit": "sse_event", "event_id": f"{number}"}
             rows.append({**event, "raw": '{"jsonrpc":"2.0","method":"notifications/progress"}'})
         rows.append({**head, "stage": "end", "response": response, "ended_by": "complete"})
-    lines = shown(list(items(rows)), Telling(width=200))
+    lines = shown(list(items(rows)), ConversationText(width=200))
     count = next(row for row, line in enumerate(lines) if line.endswith("·  30 requests failed"))
     assert [line.split("#")[1].split()[:2] for line in lines[count + 1 : -1]] == [
         [f"{n}", "failed:"] for n in range(1, 21)
@@ -277,7 +277,7 @@ def test_many_requests_that_failed_are_counted_not_listed() -> None:
     assert lines[-1].endswith("·  and 10 more")
 
 
-# Whatever crosses the wire.
+# Any message that may pass.
 
 tricky = st.one_of(
     st.text('ab \x00\n\t\x1b[]0;m\x07\x9b\u202e\u200b\U000e0041\ud800\u0301\ufe0f⚠漢😀\\"', max_size=30),
@@ -342,7 +342,7 @@ def test_no_line_is_too_wide_or_does_anything_to_a_terminal(
     rows: list[dict[str, Any]], width: int, times: Times
 ) -> None:
     columns = max(width, 40)
-    lines = shown(list(items(rows)), Telling(Style(colour=True), width, times=times, file="\x1b[2J.mcpcap"))
+    lines = shown(list(items(rows)), ConversationText(Style(colour=True), width, times=times, file="\x1b[2J.mcpcap"))
     screen = pyte.Screen(columns + 1, 4)
     stream = pyte.Stream(screen)
     for line in lines:
@@ -360,7 +360,7 @@ def test_no_line_is_too_wide_or_does_anything_to_a_terminal(
 @pytest.mark.parametrize("name", NAMES)
 def test_a_terminal_shows_each_line_as_one_row(name: str) -> None:
     screen = pyte.Screen(80, 300)
-    lines = shown(load(name), Telling(Style(colour=True), 80, file=FILE))
+    lines = shown(load(name), ConversationText(Style(colour=True), 80, file=FILE))
     pyte.Stream(screen).feed("\r\n".join(lines))
     assert [row.rstrip() for row in screen.display if row.strip()] == [
         normalize("NFC", COLOURS.sub("", line)).rstrip() for line in lines
@@ -372,8 +372,8 @@ def test_a_huge_payload_costs_no_more_than_a_line() -> None:
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": [["x" * 50] * 9] * 9_999}}
     )
     rows: list[dict[str, Any]] = [{"rec": "frame", "dir": "c2s", "raw": raw}]
-    (thing,) = Telling().things_of(*items(rows, 1 << 30))
-    conversation = Telling()
+    (thing,) = ConversationText().things_of(*items(rows, 1 << 30))
+    conversation = ConversationText()
     started = time.perf_counter()
     assert all(cells(line) <= 80 for line in conversation.lines(thing))
     assert time.perf_counter() - started < 1
@@ -382,4 +382,4 @@ def test_a_huge_payload_costs_no_more_than_a_line() -> None:
 def test_an_exchange_with_a_status_of_a_wrong_type_is_a_line() -> None:
     end = {"rec": "exchange", "stage": "end", "exchange": 1, "ended_by": "complete"}
     rows: list[dict[str, Any]] = [{"rec": "header"}, {**end, "request": {"method": "POST"}, "response": {"status": []}}]
-    assert len(shown(list(items(rows)), Telling(width=80, file=FILE))) > 1
+    assert len(shown(list(items(rows)), ConversationText(width=80, file=FILE))) > 1

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def conversation(tmp_path: Path, *options: str) -> tuple[list[Json | str], list[Json | str], bytes]:
-    """Let the scripted client talk through `tee`s; returns what it said, what it heard, and the server's stderr."""
+    """Let the scripted client talk through `tee`s; returns the messages of the client and the server, and stderr."""
     asked, said = tmp_path / "asked", tmp_path / "said"
     script = 'asked=$1 said=$2; shift 2; tee "$asked" | "$@" | tee "$said"'
     with (tmp_path / "stderr").open("w+b") as stderr:
@@ -123,13 +123,13 @@ def test_the_client_ends_a_server_that_does_not_end() -> None:
 
 
 def surroundings(home: Path) -> dict[str, str]:
-    """An environment with everything of the user's below `home`."""
+    """Returns an environment with all of the user's files below `home`."""
     ours = ("XDG_", "MCPPROXY_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"HOME": str(home)}
 
 
 def command(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """`mcpproxy demo`, with everything of the user's below `home`."""
+    """Run `mcpproxy demo` with all of the user's files below `home`."""
     environment = surroundings(home)
     argv = [sys.executable, "-P", "-m", "mcpproxy", "demo", *options]
     return subprocess.run(
@@ -159,7 +159,7 @@ def test_the_demo_records_the_conversation_as_it_was_shows_it_and_tells_where_it
 @pytest.mark.costly("seven commands, each started as by a user")
 @pytest.mark.parametrize("is_known", [False, True], ids=["in a checkout", "installed"])
 def test_what_the_demo_says_to_try_next_works_from_there(tmp_path: Path, *, is_known: bool) -> None:
-    """As `make demo` starts it, which puts nothing into PATH, beside another program of that name; and by its name."""
+    """Both as `make demo` starts it (not in PATH, and with another program of that name there), and by its name."""
     checkout = _made(tmp_path / "checkout")
     programs = {name: _made(checkout / name) for name in ("bin", "others")}
     (programs["others"] / "mcpproxy").write_text("#!/bin/sh\nexit 99\n")
@@ -188,12 +188,12 @@ def test_what_the_demo_says_to_try_next_works_from_there(tmp_path: Path, *, is_k
     lines = [line.strip() for line in done.stderr.partition("Try next:\n")[2].splitlines() if line.startswith("  ")]
     assert ("pipx install ." in done.stderr) == Path(sys.prefix).with_name("pyproject.toml").exists()
     assert all(line.startswith(f"{us} ") for line in lines)
-    if is_known:  # that the commands work is tested with the longer name
+    if is_known:  # the other case tests that the commands work
         assert shell(next(line.partition("    ")[0] for line in lines if "verify" in line)).returncode == 0
         return
     tried = {line.split()[1]: shell(line.partition("    ")[0]) for line in lines}
     codes = {name: one.returncode for name, one in tried.items()}
-    # There is no terminal here for the screens, no client in this home, and the demo has faults to be found.
+    # No terminal for the screens, no client in this home, and the demo has faults for `check` to find.
     assert codes == {"tui": 2, "check": 1, "stats": 0, "show": 0, "verify": 0, "install": 2}, tried
     assert "tui needs a terminal" in tried["tui"].stderr
 

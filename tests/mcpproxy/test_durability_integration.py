@@ -1,8 +1,8 @@
-"""Real sessions on real disks that misbehave: traffic stays the same, and what is not recorded is counted.
+"""Real sessions on real disks that misbehave: traffic stays the same, and records that are lost are counted.
 
-Disks are made to misbehave by limits on the size of files, by small file systems in a mount namespace of our own, and
-by strace, which lets chosen calls on the capture fail, wait, or end in a kill. Each is skipped where the system lacks
-it.
+Disks are made to misbehave by limits on the size of files, by small file systems in a separate mount namespace, and by
+strace, which lets chosen calls on the capture fail, wait, or end in a kill. Each test is skipped if the system lacks
+what it needs.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ from tests.mcpproxy.cli.typed import mcpproxy
 
 STRACE = shutil.which("strace")
 HANGS_S = 10
-"""How long the disk hangs: a hundred times what traffic takes that must pass meanwhile; `bench/` measures delays."""
+"""How long the disk hangs, a hundred times what the traffic needs in that time; `bench/` measures delays."""
 
 
 def _can_unshare() -> bool:
@@ -73,7 +73,7 @@ def flood(frames: int, size: int, batch: int = 8, *more: str) -> list[str | byte
 
 @functools.cache
 def flooded(frames: int, size: int) -> str:
-    """The hash of what such a server writes."""
+    """Returns the hash of what the flood server writes."""
     argv = [os.fsdecode(word) for word in flood(frames, size)]
     return hashlib.sha256(subprocess.run(argv, capture_output=True, check=True).stdout).hexdigest()
 
@@ -83,14 +83,14 @@ def sha(data: bytes) -> str:
 
 
 def whole_records(path: Path) -> list[Record]:
-    """The records of a capture without any damage."""
+    """Returns the records of a capture, which must have no damage."""
     items = list(Capture(path))
     assert not [item for item in items if isinstance(item, Damage)]
     return [item for item in items if isinstance(item, Record)]
 
 
 def recorded_and_lost(path: Path, direction: str) -> tuple[int, int]:
-    """How many frames of a direction a capture holds, and how many it tells that it has lost."""
+    """Returns how many frames of a direction a capture holds, and how many it reports as lost."""
     records = whole_records(path)
     recorded = sum(record.rec == "frame" and record.members["dir"] == direction for record in records)
     lost = sum(record.members["lost"][direction]["frames"] for record in records if record.rec == "gap")
@@ -103,7 +103,7 @@ def verify(path: Path) -> tuple[int, dict[str, Any]]:
 
 
 class TestStart:
-    """A capture that cannot be created: 73, nothing is started, nothing that exists is touched."""
+    """A capture that cannot be created: exit code 73, nothing is started, and no existing file is touched."""
 
     OBSTACLES = ("file", "symlink", "dangling", "fifo", "device", "long", "number", "suffix", "segments")
 
@@ -162,7 +162,7 @@ class TestStart:
         sessions = [place.start(peer("echo"), capture=path) for _ in range(4)]
         for number, session in enumerate(sessions):
             with contextlib.suppress(BrokenPipeError):
-                session.say(b'{"jsonrpc":"2.0","id":%d,"method":"who"}\n' % number)
+                session.send(b'{"jsonrpc":"2.0","id":%d,"method":"who"}\n' % number)
         codes = [session.finish() for session in sessions]
         assert sorted(codes) == [0] + [73] * 3
         winner = codes.index(0)
@@ -240,7 +240,7 @@ def on_small_disk(
 ) -> tuple[Session, Callable[[str], Path]]:
     """Start a session that records to a file system of its own.
 
-    What is left on it comes to `folder/after`. Also returns how to reach it from outside meanwhile.
+    Its files are copied to `folder/after` at the end. Returns the session, and how to reach the files while it runs.
     """
     disk, after = folder / "disk", folder / "after"
     disk.mkdir()
@@ -285,8 +285,8 @@ class TestFullDisk:
 
         def talk(lines: int) -> bytes:
             for _ in range(lines):
-                session.say(line)
-                assert session.hear(len(line)) == line
+                session.send(line)
+                assert session.receive(len(line)) == line
             return line * lines
 
         sent = talk(10)
@@ -298,22 +298,22 @@ class TestFullDisk:
         inside("ballast").unlink()
         wait_until(lambda: inside("x.mcpcap").stat().st_size > size, "recording to resume")
         sent += talk(10)
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
         assert session.recorded("c2s") == session.recorded("s2c") == sent
 
     @pytest.mark.costly("more frames than can wait in memory")
     def test_recording_resumes_when_space_returns_and_the_loss_is_exact(self, place: Place, tmp_path: Path) -> None:
-        """More than can wait: 32 MiB."""
+        """The loss is more than can wait, which is 32 MiB."""
         session, inside = on_small_disk(place, tmp_path, "size=96m", flood(4_000, 15_000, 8, "--wait"))
         server = wait_until(lambda: [pid for pid in children(session.pid) if inside("x.mcpcap").exists()])
         assert server
         inside("ballast").write_bytes(b"b" * (80 << 20))
-        assert sha(session.hear(4_000 * 15_000)) == flooded(4_000, 15_000)
+        assert sha(session.receive(4_000 * 15_000)) == flooded(4_000, 15_000)
         size = inside("x.mcpcap").stat().st_size
         inside("ballast").unlink()
         wait_until(lambda: inside("x.mcpcap").stat().st_size > size, "recording to resume")
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
         path = tmp_path / "after/x.mcpcap"
         recorded, lost = recorded_and_lost(path, "s2c")
@@ -326,7 +326,7 @@ class TestFullDisk:
 
 
 def limit_files(size: int) -> Callable[[], None]:
-    """Runs in a child: no file of it may grow beyond `size` until somebody lifts that."""
+    """Returns a function for the child: its files cannot grow beyond `size` until the limit is lifted."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -340,14 +340,14 @@ def lift_limit(pid: int) -> None:
 
 @needs_linux
 class TestShortWrites:
-    """A limit that a write exceeds: it takes less than was asked, and the next one is refused."""
+    """A write that crosses the limit is short, and the next one is refused."""
 
     LINE = b'{"jsonrpc":"2.0","method":"x","params":{"pad":"%b"}}\n' % (b"p" * 700)
 
     def talk(self, session: Session, count: int) -> bytes:
         for _ in range(count):
-            session.say(self.LINE)
-            assert session.hear(len(self.LINE)) == self.LINE
+            session.send(self.LINE)
+            assert session.receive(len(self.LINE)) == self.LINE
         return self.LINE * count
 
     @pytest.mark.parametrize("size", [100_377, *(pytest.param(n, marks=pytest.mark.soak) for n in (100_000, 100_001))])
@@ -357,7 +357,7 @@ class TestShortWrites:
         path = session.capture
         assert path is not None
         assert path.stat().st_size <= size
-        # Not at the first look: each new attempt to write leaves half a line, which is cut away at once.
+        # Not at the first look: each new attempt to write leaves half a line, which is truncated at once.
         wait_until(lambda: not [item for item in Capture(path) if isinstance(item, Damage)], "whole lines only")
         lift_limit(session.pid)
         wait_until(lambda: path.stat().st_size > size, "recording to resume")
@@ -373,11 +373,11 @@ class TestShortWrites:
         assert session.finish() == 0
         assert session.capture is not None
         recorded, _ = recorded_and_lost(session.capture, "s2c")
-        # Gap and close may just fit into what the last whole line has left.
+        # The gap and close records may just fit into the space that the last whole line has left.
         told = re.search(rb"(\d+) records (?:of this session are not yet in|were lost)", session.errors())
         assert told is not None
         missing = 2000 - recorded
-        # Besides the frames, a stall for each chunk of eight at most, and the records of the end.
+        # In addition to the frames, a stall record per chunk of up to eight frames, and the records of the end.
         assert missing <= int(told[1]) <= missing + missing // 8 + 10
         assert verify(session.capture)[0] == 3
 
@@ -402,7 +402,7 @@ class TestShortWrites:
         server = server_of(session)
         wait_until(lambda: _unread_in(server) >= 40_000, "the server to wait for the recorder to read")
         assert session.process.stderr is not None
-        # Before that, it may not even have tried to write what does not fit.
+        # Before that, it may not have tried to write what does not fit.
         assert b"traffic waits" in read_some(session.process.stderr.fileno())
         assert hearing.is_alive()
         lift_limit(session.pid)
@@ -414,7 +414,7 @@ class TestShortWrites:
 
 
 def _unread_in(pid: int) -> int:
-    """How many bytes lie in the pipe that is the stdout of a process; one that is full holds 50 to 64 KiB."""
+    """Returns how many bytes are in the pipe on the stdout of a process; a full one holds 50 to 64 KiB."""
     fd = os.open(f"/proc/{pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
     try:
         return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0])
@@ -430,7 +430,7 @@ def traced(
     paths: tuple[Path, ...] = (),
     more: tuple[str, ...] = (),
 ) -> Session:
-    """Start a session in which calls on the capture are injected with faults. Calls are counted for each thread."""
+    """Start a session with faults injected into its calls on the capture; calls are counted per thread."""
     options = [word for path in (capture, *paths) for word in ("-P", str(path))]
     options += [word for injection in injections for word in ("-e", f"inject={injection}")]
     log = place.root / "strace"
@@ -442,17 +442,17 @@ def traced(
 
 
 def recorder_of(session: Session) -> int:
-    """The pid of the recorder below strace."""
+    """Returns the pid of the recorder below strace."""
     server = server_of(session)
     return wait_until(lambda: [pid for pid in children(session.pid) if server in children(pid)])[0]
 
 
 def trips(session: Session, count: int, first: int = 0) -> None:
-    """Some round trips."""
+    """Send some messages and read them back."""
     for number in range(first, first + count):
         line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number
-        session.say(line)
-        assert session.hear(len(line)) == line
+        session.send(line)
+        assert session.receive(len(line)) == line
 
 
 @needs_strace
@@ -473,7 +473,7 @@ class TestFaultyCalls:
         capture = tmp_path / "x.mcpcap"
         session = traced(place, capture, f"write:error={code}:when=5..6", server=peer("echo", "--raw"))
         count, until = 0, time.monotonic() + DEADLINE_S
-        # Calls are counted for each thread, and on a busy machine another one may write now and then.
+        # Calls are counted per thread, and on a busy machine another thread may write now and then.
         while count < 50 or "(INJECTED)" not in (place.root / "strace").read_text("latin-1"):
             trips(session, 10, count)
             count += 10
@@ -494,12 +494,12 @@ class TestFaultyCalls:
             trips(session, 24)
             if len(session.frames()) < 48:
                 break
-            # A busy machine may need as long for the trips as the disk hangs.
+            # On a busy machine, the trips may take as long as the disk hangs.
             session.finish()
         else:
             pytest.fail("traffic waited for the disk")
         wait_until(lambda: len(session.frames()) == 48, "the disk to come back")
-        # The other pump has its 20th write still before it, which must not be that of the end.
+        # The other pump has yet to make its 20th write, which must not be one of the end.
         trips(session, 60, 24)
         wait_until(lambda: len(session.frames()) == 168, "the disk to come back once more")
         assert session.finish() == 0
@@ -509,7 +509,7 @@ class TestFaultyCalls:
     def test_the_end_waits_for_a_slow_disk_as_long_as_it_takes_something(self, place: Place, tmp_path: Path) -> None:
         slow = "write:delay_enter=500ms:when=2+"
         session = traced(place, tmp_path / "x.mcpcap", slow, server=flood(800, 15_000, 8, "--wait"))
-        assert sha(session.hear(800 * 15_000)) == flooded(800, 15_000)
+        assert sha(session.receive(800 * 15_000)) == flooded(800, 15_000)
         assert session.finish() == 0
         assert session.errors() == b""
         assert recorded_and_lost(tmp_path / "x.mcpcap", "s2c") == (800, 0)
@@ -535,7 +535,7 @@ class TestFaultyCalls:
         assert ended() == before, "traffic waited for the disk"
         recorder = recorder_of(session)
         with killed_at_the_end(session.pid):
-            session.hang_up()
+            session.close_stdin()
             wait_until(lambda: not is_alive(recorder), "the recorder to end, before strace lets go of it", 50)
         assert len(session.frames()) == 2 * (count + 10)
 
@@ -552,13 +552,13 @@ class TestFaultyCalls:
         assert len(session.frames()) == 80
 
     def test_the_end_does_not_wait_for_a_disk_that_hangs(self, place: Place, tmp_path: Path) -> None:
-        """From its tenth write on, each thread hangs for a minute."""
+        """From each thread's tenth write on, the disk hangs for a minute."""
         session = traced(place, tmp_path / "x.mcpcap", "write:delay_enter=60s:when=10+", server=peer("echo", "--raw"))
         trips(session, 30)
         recorder = recorder_of(session)
-        # strace waits for its minute, whatever has become of the thread.
+        # strace waits out its minute, even if the thread is gone.
         with killed_at_the_end(session.pid):
-            session.hang_up()
+            session.close_stdin()
             wait_until(lambda: not is_alive(recorder), "the recorder to end, before strace lets go of it", 50)
             assert session.process.stderr is not None
             errors = session.process.stderr.fileno()
@@ -570,7 +570,7 @@ class TestFaultyCalls:
     def test_a_disk_that_comes_back_after_the_end_gets_the_closing_record(self, place: Place, tmp_path: Path) -> None:
         session = traced(place, tmp_path / "x.mcpcap", "write:delay_enter=6s:when=10", server=peer("echo", "--raw"))
         trips(session, 30)
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
         assert b"are not yet in the capture" in session.errors()
         capture = tmp_path / "x.mcpcap"
@@ -594,12 +594,12 @@ class TestFaultyCalls:
 
 @needs_strace
 class TestKills:
-    """A kill at a chosen call: what was delivered is in the capture."""
+    """A kill at a chosen call: the capture has all frames that were delivered."""
 
     def kill_at(self, place: Place, folder: Path, call: str) -> tuple[int, int]:
-        """Kill at a call; returns how many frames were delivered, and how many of them are missing."""
+        """Kill the recorder at a call; returns how many frames were delivered, and how many of them are missing."""
         capture = folder / "x.mcpcap"
-        # What strace makes slow looks like a disk that hangs: chunks are rescued all the time.
+        # The delays of strace look like a disk that hangs, so chunks are rescued all the time.
         session = traced(place, capture, f"{call}:signal=SIGKILL", server=flood(400, 400, 1))
         received = session.rest()
         session.end()
@@ -637,9 +637,9 @@ class TestKills:
 
     @pytest.mark.parametrize("hangs", ["enter", "exit"])
     def test_while_a_write_hangs_what_was_handed_on_is_not_lost(self, place: Place, tmp_path: Path, hangs: str) -> None:
-        """One chunk is rescued, others follow it, then comes a kill.
+        """One chunk is rescued, others follow it, and then the recorder is killed.
 
-        Its thread waits for the disk, or else its write is done and it waits for a processor.
+        The thread of that chunk waits for the disk; or its write is done, and it waits for a processor.
         """
         capture = tmp_path / "x.mcpcap"
         session = traced(place, capture, f"write:delay_{hangs}=3s:when=20", server=peer("echo", "--raw"))
@@ -677,7 +677,7 @@ class TestKills:
         capture = tmp_path / "x.mcpcap"
         log = place.root / "strace"
         log.touch()
-        # We kill, and not strace: it would kill the guard at the same call, which it may make in its turn.
+        # The test kills, not strace, which would also kill the guard when it makes the same call.
         argv = [STRACE or "", "-f", "-qq", "-o", str(log), "-P", str(second), "-e", f"inject={call}:delay_enter=1s"]
         command = place.command(flood(0, 800, 1), "--ring-size", "1M", capture=capture)
         session = place.start([*argv, *command], direct=True)
@@ -686,7 +686,7 @@ class TestKills:
         reading.start()
         name, _, when = call.partition(":when=")
         wait_until(lambda: log.read_text("latin-1").count(f"{name}(") >= int(when or 1), "the call")
-        # Not before: as it starts, strace has children of its own for a moment.
+        # Not earlier: as it starts, strace briefly has children of its own.
         (recorder,) = children(session.pid)
         os.kill(recorder, signal.SIGKILL)
         session.end()
@@ -701,21 +701,21 @@ class TestKills:
             frames = read_frames(Capture(capture))
             return [frame.raw for frame in frames if isinstance(frame, Frame) and frame.dir == "s2c"]
 
-        # Between the end of the recorder and the guard's first write to the new segment nobody holds a lock.
+        # Between the end of the recorder and the guard's first write to the new segment, no process holds a lock.
         wait_until(lambda: len(recorded()) >= len(delivered), "the guard to write what the recorder could not", 300)
         assert recorded()[: len(delivered)] == delivered
 
 
 @needs_strace
 class TestPowerLoss:
-    """The machine stops: what was synced is there, and of the rest any sectors, in any order."""
+    """The machine stops: synced data is there, and of the rest any sectors, in any order."""
 
     SECTOR = 512
 
     def synced_sizes(self, log: Path) -> list[int]:
-        """How long the capture was each time a sync began that succeeded.
+        """Returns how long the capture was at the start of each sync that succeeded.
 
-        A call that another thread interrupts stands on two lines of the log, each with the number of its thread.
+        A call that another thread interrupts takes two lines of the log, each with the number of its thread.
         """
         size, sizes, begun = 0, list[int](), dict[str, int]()
         for line in log.read_text("latin-1").splitlines():
@@ -729,7 +729,7 @@ class TestPowerLoss:
         return sizes
 
     def after(self, rng: random.Random, data: bytes, synced: int) -> bytes:
-        """What a disk may hold: the synced start, then sectors that came through and sectors of NULs."""
+        """Returns what a disk may hold: the synced start, then sectors that were written and sectors of NULs."""
         kept = bytearray(data[: rng.randint(synced, len(data))])
         for start in range(synced - synced % self.SECTOR + self.SECTOR, len(kept), self.SECTOR):
             if rng.random() < 0.5:
@@ -744,7 +744,7 @@ class TestPowerLoss:
         session = traced(
             place, capture, "fstat:delay_enter=0", server=peer("echo", "--raw"), more=("--fsync", "always")
         )
-        # A sync is of all that came while the one before it ran, so a slow machine makes few of them.
+        # A sync covers all that arrived while the previous one ran, so a slow machine makes few of them.
         count, until = 0, time.monotonic() + DEADLINE_S
         while len(self.synced_sizes(log)) < 60:
             trips(session, 25, count)
@@ -767,7 +767,7 @@ class TestPowerLoss:
 
 
 class TestRing:
-    """Segments of a real session."""
+    """The segments of real sessions."""
 
     @pytest.mark.costly("several segments of frames, twice")
     def test_no_frame_is_lost_or_doubled_at_the_borders(self, place: Place) -> None:
@@ -785,13 +785,13 @@ class TestRing:
         assert len(Capture(small.capture).segments) > 2
         ours, theirs = [frame.raw for frame in session.frames("s2c")], [frame.raw for frame in small.frames("s2c")]
         assert ours[-len(theirs) :] == theirs
-        # Three segments of four are closed ones, and only what passes the ring goes. On a busy machine records wait,
-        # and those that waited are written in one go: then a segment, and what goes with it, is larger.
+        # Three of four segments are closed, and only what exceeds the ring is deleted. On a busy machine, records that
+        # had to wait are written in one go: then a segment, and what is deleted with it, is larger.
         assert Capture(small.capture).size > 2 << 20
 
 
 class TestBehindItsBack:
-    """Somebody removes, renames or truncates the file while it is written."""
+    """The file is removed, renamed or truncated while it is written."""
 
     @pytest.mark.parametrize("how", ["removed", "replaced", "truncated"])
     def test_it_is_told_and_traffic_goes_on(self, place: Place, how: str) -> None:
@@ -848,7 +848,7 @@ time.time = lambda: time.time_ns() / 1e9
 
 
 class TestKey:
-    """The key of the hashes."""
+    """The key used for hashes."""
 
     def test_many_first_starts_agree_on_one_that_is_private_and_in_no_capture(self, place: Place) -> None:
         environment = {**place.environment, "TOKEN": "canary"}
@@ -886,7 +886,7 @@ def _finished(session: Session) -> Session:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_random_weather_over_real_sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Limits come and go at random while a server floods: delivered = recorded + counted lost."""
+    """Limits come and go at random while a server floods: delivered = recorded + counted as lost."""
     rng = random.Random(1)
     delivered = recorded = lost = 0
     for number in range(60):

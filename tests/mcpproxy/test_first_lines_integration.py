@@ -1,6 +1,6 @@
-"""Any first line: it crosses, it is recorded, it has its verdict, and so has what comes after it.
+"""Any first line: it is forwarded, recorded and judged, and so is what follows it.
 
-The first frames of a session are judged before orjson is there and by a part of the standard library of which nothing
+The first frames of a session are judged before orjson is loaded and by a part of the standard library of which nothing
 has been loaded yet: what a test process has imported long ago hides such faults. So a few lines are each the first one
 of a fresh process, and all of them are judged in forks of a process that has loaded no more than `run` has by then.
 """
@@ -44,14 +44,14 @@ while size := read(10):
     os.wait()
     sys.stdout.buffer.write(b"%010d" % len(told) + told)
 """
-"""Tells the record of each line that it reads, judged in a fork of its own; nothing for most lines that are odd.
+"""Prints the record of each line that it reads, judged in a fork of its own; nothing for most odd lines.
 
-An odd line is left to code that each fork would have to load anew.
+An odd line is left to code that each fork would have to load again.
 """
 
 
 def check_first_line(place: Place, line: bytes, path: Path) -> None:
-    """Send a line, and a request behind it, through a server that gives back what it gets."""
+    """Send a line, followed by a request, through a server that echoes its input."""
     sent = line + b"\n" + AFTER + b"\n"
     done = place.run("run", "--capture", str(path), "--", "cat", stdin=sent, timeout=DEADLINE_S)
     shown = line[:80]
@@ -67,7 +67,7 @@ def check_first_line(place: Place, line: bytes, path: Path) -> None:
 
 
 def check_stored_verdicts(path: Path, shown: bytes) -> None:
-    """What was stored of each frame is what readers say of it, or nothing; and no frame cost a fault."""
+    """Check that each stored verdict is what readers find, if there is one, and that no frame caused a fault."""
     for record in Capture(path):
         members = getattr(record, "members", {})
         assert "fault" not in members, (shown, members)

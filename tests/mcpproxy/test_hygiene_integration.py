@@ -1,4 +1,4 @@
-"""What is loaded when: a client waits for `mcpproxy run`, so its start stays light, and so do the libraries below."""
+"""What is loaded when: a client waits for `mcpproxy run`, so its start stays light, and so do the lower packages."""
 
 import re
 import subprocess
@@ -26,15 +26,15 @@ NEVER = {
     "subprocess",
     "textual",
 }
-"""What the path of a byte never loads, not even late."""
+"""Modules that the path of a byte never loads, not even late."""
 
 LATE = {"captures.envelope", "dataclasses", "inspect", "orjson"}
-"""What may come once the server starts and takes its time: orjson, and what that loads in turn."""
+"""Modules that may be loaded once the server is starting: orjson, and what it imports in turn."""
 
 DEAR = {"captures.exact_judge", "contextlib", "enum", "json", "pathlib", "re", "typing"}
-"""What would take half of the time that a start may take."""
+"""Modules that would take half of the time allowed for a start."""
 
-# The audit event comes just before each fork; the first one makes the guard, the second one the server.
+# The audit event comes just before each fork; the first fork is the guard, the second one the server.
 WATCHED = """
 import sys
 def watch(event, arguments, path=sys.argv.pop(1)):
@@ -48,7 +48,7 @@ main()
 
 
 def families(modules: list[str]) -> set[str]:
-    """Modules, and the packages that they stand in."""
+    """Returns the names of modules, and of the packages that they are in."""
     return {
         ".".join(parts[:n]) for module in modules for parts in [module.split(".")] for n in range(1, len(parts) + 1)
     }
@@ -101,7 +101,7 @@ def test_what_makes_text_harmless_loads_nothing_else() -> None:
 
 
 def loaded_by(*statements: str) -> set[str]:
-    """What a fresh interpreter has loaded after some statements and had not before."""
+    """Returns what a fresh interpreter has loaded after some statements and had not loaded before."""
     code = "\n".join(["import sys; before = set(sys.modules)", *statements, "print(*(set(sys.modules) - before))"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     return families(done.stdout.decode().split())

@@ -1,4 +1,4 @@
-"""After a SIGKILL at any instant, every frame that was delivered is in the capture, on a busy machine, too.
+"""After a SIGKILL at any instant, every frame that was delivered is in the capture, even on a busy machine.
 
 The kills are those of `tests/bench/kills.py`, which prints their figures; one of most kinds here, soon after the start,
 and 200 of each in `make soak`.
@@ -15,7 +15,7 @@ from tests.bench.kills import CONDITIONS, FRAME, busy_loops, kill_often
 from tests.harness import Place, Session, is_alive, peer, server_of, wait_until
 
 SOON = 1 << 20
-"""After so many bytes at most, so that a kill costs little."""
+"""The most bytes before a kill, so that a kill takes little time."""
 
 
 @pytest.mark.costly("processes that do nothing but use a processor are what is tested")
@@ -37,7 +37,7 @@ def test_no_delivered_frame_is_missing_after_200_kills(tmp_path: Path, condition
 
 
 def threads(session: Session) -> list[int]:
-    """The threads of a recorder in the order in which they were started."""
+    """Returns the threads of a recorder in the order in which they were started."""
     return sorted(map(int, os.listdir(f"/proc/{session.pid}/task")))
 
 
@@ -45,7 +45,7 @@ def threads(session: Session) -> list[int]:
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="threads cannot be starved here")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 9))])
 def test_a_pump_that_is_not_scheduled_costs_no_frame(place: Place, seed: int) -> None:
-    """What looks like a disk that hangs is a thread that gets no processor; its chunk is rescued all the same."""
+    """A thread that gets no processor looks like a disk that hangs; its chunk is rescued all the same."""
     session = place.start(peer("flood", "--frames", "0", "--size", str(FRAME), "--batch", "1", "--wait-first"))
     server = server_of(session)
     # The main thread, drainer, keeper, rescuer, and the pumps of client, server and stderr.
@@ -54,10 +54,10 @@ def test_a_pump_that_is_not_scheduled_costs_no_frame(place: Place, seed: int) ->
     with busy_loops(1, cpu):
         os.sched_setaffinity(pump, {cpu})
         os.sched_setscheduler(pump, os.SCHED_IDLE, os.sched_param(0))
-        session.say(b"go\n")
-        received = session.hear(random.Random(seed).randrange(FRAME, 400 * FRAME))
+        session.send(b"go\n")
+        received = session.receive(random.Random(seed).randrange(FRAME, 400 * FRAME))
         session.process.kill()
-    # Not in the block: a thread that is killed needs the processor to end, and would wait for it longest of all.
+    # After the block: a killed thread needs the processor to end, and would be the last one to get it.
     session.process.wait()
     received += session.rest()
     assert session.capture is not None

@@ -1,4 +1,4 @@
-"""The name of a machine: who chooses it, and what of it leaves the machine."""
+"""The name of a machine: what sets it, and how much of it leaves the machine."""
 
 import json
 import os
@@ -18,12 +18,12 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}\n'
 
 
 def recorded(place: Place, *options: str, **variables: str) -> Path:
-    """A capture of one call."""
+    """Write a capture of one call."""
     command = [place.python, "-P", "-m", "mcpproxy", "run", "--name", "echo", *options, "--", *peer("echo")]
     session = place.start(command, direct=True, environment=place.environment | variables)
-    session.say(PING)
+    session.send(PING)
     session.line()
-    session.hang_up()
+    session.close_stdin()
     assert (session.end(), session.errors()) == (0, b"")
     return place.newest()
 
@@ -42,7 +42,7 @@ def test_it_is_chosen_or_the_host_name(place: Place) -> None:
 
 
 def test_a_name_that_cannot_be_one_is_wrong_usage(place: Place) -> None:
-    """Each of them typed or in the environment; and one of them, whatever command it is given to."""
+    """Each name is tried both typed and in the environment; one name is tried with every command."""
     commands = (
         ("run", "--if-unrecordable=pass", "--", "false"),
         ("install", "--all"),
@@ -56,7 +56,7 @@ def test_a_name_that_cannot_be_one_is_wrong_usage(place: Place) -> None:
             ways: tuple[tuple[list[str], Any], ...] = (([f"--machine={name}"], {}), ([], {"MCPPROXY_MACHINE": name}))
             for words, variables in ways:
                 if command == "ship" and variables:
-                    continue  # it names only what it is told to
+                    continue  # it ignores the environment
                 with row((name, command, variables)):
                     done = mcpproxy(command, *words, *rest, cwd=place.root, HOME=str(place.root), **variables)
                     assert (done.returncode, done.stdout) == (2, b"")
@@ -94,7 +94,7 @@ def test_a_host_name_leaves_as_a_hash_that_is_equal_for_all_captures_of_a_machin
     assert (last, first) == ("office", second)
     assert re.fullmatch(r"hmac:[0-9a-f]{16}", str(first))
     assert all(os.uname().nodename.encode() not in path.read_bytes() for path in (tmp_path / "lake").rglob("*.mcpcap"))
-    # Another user's key gives another hash.
+    # Under another user's key, the hash differs.
     (tmp_path / "other").mkdir()
     shipped(place, tmp_path / "lake2", tmp_path / "other", one)
     assert machines(tmp_path / "lake2") != [first]

@@ -1,4 +1,4 @@
-"""What the official SDK says is right: the checker finds nothing above a note in all that its two ends can do."""
+"""The official SDK is taken as correct: `check` finds nothing above a note in what its client and server do."""
 
 import json
 import sys
@@ -56,7 +56,7 @@ async def rooted(context: object) -> ListRootsResult:
     return ListRootsResult(roots=[])
 
 
-# The SDK warns of what 2026-07-28 has done away with; older revisions speak it, and so must a test of them.
+# The SDK warns about features that 2026-07-28 has removed; older revisions have them, so this test uses them.
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 @pytest.mark.costly("the SDK's two ends, and all that its library offers")
 @pytest.mark.parametrize("mode", ["legacy", "auto", pytest.param("2026-07-28", marks=pytest.mark.soak)])
@@ -68,7 +68,7 @@ def test_all_that_the_library_offers_is_right(mode: str, tmp_path: Path) -> None
             await use_the_library(client)
 
     anyio.run(talk)
-    # The last thing that it does is to ask for a prompt that is not there.
+    # The conversation ends with a request for a prompt that does not exist.
     assert [rule for rule, _, _ in alarms(capture)] == ["prompt/unlisted"]
     assert len(findings_of(capture)) < 40
 
@@ -80,8 +80,8 @@ TASKS: dict[str, Any] = {
 }
 
 
-class Plain:
-    """A client that says what it is told, for what the SDK's cannot do."""
+class ScriptedClient:
+    """A client that sends what a test gives it, for what the SDK's client cannot do."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -91,7 +91,7 @@ class Plain:
         self._say({"method": method, "params": params})
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """The result of a request; what the server asks meanwhile is answered."""
+        """Send a request; returns its result, after answering any requests that the server sends before it."""
         self._last_id += 1
         self._say({"id": self._last_id, "method": method, "params": params})
         while True:
@@ -105,13 +105,13 @@ class Plain:
                 self._say({"id": heard["id"], "result": {"roots": []}})
 
     def _say(self, members: dict[str, Any]) -> None:
-        self._session.say(json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n")
+        self._session.send(json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n")
 
 
 @pytest.mark.timeout(3 * DEADLINE_S)
 def test_tasks_of_the_reference_server_are_right(everything_server: list[str], place: Place) -> None:
     session = place.start(everything_server)
-    client = Plain(session)
+    client = ScriptedClient(session)
     capabilities = {"roots": {}, "elicitation": {"form": {}}, "sampling": {}, "tasks": TASKS}
     who = {"name": "plain", "version": "1"}
     client.ask("initialize", protocolVersion="2025-11-25", capabilities=capabilities, clientInfo=who)

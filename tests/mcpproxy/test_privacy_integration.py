@@ -1,4 +1,4 @@
-"""What lands in a capture and what must not: secrets of command line and environment; and who may read one."""
+"""What a capture holds and what it must not hold: secrets of command line and environment; and who may read it."""
 
 import json
 import stat
@@ -28,7 +28,7 @@ WORDS = [
 
 
 def recorded(place: Path, words: list[str], environment: dict[str, str]) -> Path:
-    """A session of `true`, which takes any words."""
+    """Record a session of `true`, which accepts any arguments; returns the capture."""
     capture = place / f"{len(list(place.glob('*.mcpcap')))}.mcpcap"
     run = [sys.executable, "-m", "mcpproxy", "run", "--capture", str(capture), "--", "true", *words]
     subprocess.run(run, check=True, env={"HOME": str(place), "PATH": "/usr/bin:/bin", **environment})

@@ -1,4 +1,4 @@
-"""What people learn of calls that failed over HTTP: what failed, who failed, and what it said."""
+"""What users learn about calls that failed over HTTP: what failed, on which side, and with which message."""
 
 import json
 
@@ -87,7 +87,7 @@ def test_a_failure_is_told_with_who_failed_and_what_it_said(place: Place) -> Non
         ("http/call-refused", "transport"),
         ("http/call-refused", "server"),
         ("http/response-content-type", "server"),
-        ("http/body-cut", "unknown"),  # nginx has answered before
+        ("http/body-cut", "unknown"),  # nginx has responded earlier
     } <= by_rule
     assert "tools/call is refused with 502 Bad Gateway by a gateway (nginx)" in found
     assert "a request is answered with text/html: Sign in to Hotel WiFi" in found

@@ -1,5 +1,7 @@
-"""Every road says the same of a call: Python, SQL, filters, `show`, Markdown, the report, the terminal UI, and
-OpenTelemetry."""
+"""Every way of reading says the same about a call.
+
+These are Python, SQL, filters, `show`, Markdown, the report, the terminal UI, and OpenTelemetry.
+"""
 
 import json
 import re
@@ -27,16 +29,16 @@ from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording.cells import WHOLE
-from mcpproxy.wording.facts import Fact, became
+from mcpproxy.wording.facts import Fact, outcome_facts
 from mcpproxy.wording.units import duration
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.parts import Parts
-from tests.mcpproxy.tui.alone import Alone
 from tests.mcpproxy.tui.http_talk import post, two_revisions
+from tests.mcpproxy.tui.in_process_reading import InProcessReading
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
 CORPUS = ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
@@ -44,11 +46,11 @@ NAMES = (*CORPUS, "outcomes", "failed", "left", "refused")
 Key = tuple[int, int | None]
 _ERRORS = {Outcome.TOOL_ERROR: "tool_error", Outcome.UNANSWERED: "no_response"}
 LISTED = 20
-"""Requests without a response of which the end of a text has a line, of each outcome."""
+"""For each outcome, the end of a text lists this many requests without a response."""
 
 
-class Told(NamedTuple):
-    """What a road says of a call."""
+class CallFacts(NamedTuple):
+    """What one way of reading reports about a call."""
 
     method: str
     name: str | None
@@ -56,33 +58,33 @@ class Told(NamedTuple):
     latency_ns: int | None
 
 
-class Words(NamedTuple):
-    """What people read of a call."""
+class CallWording(NamedTuple):
+    """What users read about a call."""
 
     subject: str
     """Its method and its name."""
     word: str
-    """What became of it."""
+    """Its outcome."""
     latency: str
     error: str
     """The text of an error."""
 
 
-class Roads(NamedTuple):
-    """A capture, and its calls as Python tells them."""
+class CaptureCalls(NamedTuple):
+    """A capture, and its calls as Python reports them."""
 
     path: Path
     calls: dict["Key", Call]
 
     @property
     def alone(self) -> dict[int, Call]:
-        """Those that are not in a batch, by the number of the frame."""
+        """The calls that are not in a batch, by frame number."""
         return {seq: call for (seq, item), call in self.calls.items() if item is None}
 
 
 def outcomes(path: Path) -> Path:
     """A session on stdio with calls of many outcomes."""
-    talk = Written(path, "outcomes")
+    talk = CaptureWriter(path, "outcomes")
     talk.handshake()
     talk.call(20, 1, "fine")
     talk.answer(21.5, 1, content=[{"type": "text", "text": "done"}])
@@ -103,15 +105,15 @@ def outcomes(path: Path) -> Path:
 
 
 def failed(path: Path) -> Path:
-    """A session over HTTP with a call whose exchange ends without its response."""
+    """A session over HTTP with a call whose exchange ends without a response."""
     made = [("header", header(transport="http", name="library")), *post(1, INITIALIZE, INITIALIZED)]
     made += [*post(2, CALL % (2, 2), FINE % (2, 2), stream=True), *post(3, CALL % (3, 3)), END]
     return record(path, made)
 
 
 def left(path: Path) -> Path:
-    """A session over HTTP with calls that their client cancels by closing their exchanges, sooner and later."""
-    talk = Written(path, "left", transport="http")
+    """A session over HTTP whose client cancels calls by closing their exchanges, some sooner and some later."""
+    talk = CaptureWriter(path, "left", transport="http")
     head = {"method": "POST", "target": "/mcp", "headers": [["MCP-Protocol-Version", "2026-07-28"]]}
     for number, until_ms in enumerate((700, 9000), 1):
         at_ms = number * 10_000
@@ -126,7 +128,7 @@ def left(path: Path) -> Path:
 
 def refused(path: Path) -> Path:
     """A session over HTTP with a call that is refused, one that mcpproxy could not deliver, and one cancelled first."""
-    talk = Written(path, "refused", transport="http")
+    talk = CaptureWriter(path, "refused", transport="http")
     head = {"method": "POST", "target": "/mcp", "headers": [["Mcp-Session-Id", "a"]]}
     answers = ({"status": 404, "headers": []}, {"status": 502, "by": "proxy"}, {"status": 504, "headers": []})
     for number, answer in enumerate(answers, 1):
@@ -144,8 +146,8 @@ def refused(path: Path) -> Path:
     return talk.close()
 
 
-def _cancel(talk: Written, at_ms: float, number: int, head: dict[str, Any]) -> None:
-    """The client cancels a call, with another POST."""
+def _cancel(talk: CaptureWriter, at_ms: float, number: int, head: dict[str, Any]) -> None:
+    """The client cancels a call with another POST."""
     exchange = {"conn": 1, "exchange": 100 + number}
     talk.record(at_ms, "exchange", **exchange, stage="request", request=head)
     raw = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
@@ -156,18 +158,18 @@ def _cancel(talk: Written, at_ms: float, number: int, head: dict[str, Any]) -> N
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Roads]:
+def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaptureCalls]:
     """All captures, each read once."""
     folder = tmp_path_factory.mktemp("captures")
     made = {"outcomes": outcomes(folder / "outcomes.mcpcap"), "failed": failed(folder / "failed.mcpcap")}
     made["left"] = left(folder / "left.mcpcap")
     made["refused"] = refused(folder / "refused.mcpcap")
     paths = {name: made.get(name, ROOT / f"tests/corpus/captures/{name}.mcpcap") for name in NAMES}
-    return {name: Roads(path, in_python(path)) for name, path in paths.items()}
+    return {name: CaptureCalls(path, in_python(path)) for name, path in paths.items()}
 
 
 @pytest.fixture(params=NAMES)
-def roads(request: pytest.FixtureRequest, known: dict[str, Roads]) -> Roads:
+def roads(request: pytest.FixtureRequest, known: dict[str, CaptureCalls]) -> CaptureCalls:
     return known[request.param]
 
 
@@ -179,22 +181,22 @@ def in_python(path: Path) -> dict[Key, Call]:
     return {key_of(call): call for call in analysis.calls(path)}
 
 
-def told(call: Call) -> Told:
-    return Told(call.request.method, call.name, str(call.outcome), call.latency_ns)
+def told(call: Call) -> CallFacts:
+    return CallFacts(call.request.method, call.name, str(call.outcome), call.latency_ns)
 
 
 class InSql(NamedTuple):
-    """What tables and views say of the calls of a capture."""
+    """What tables and views report about the calls of a capture."""
 
-    told: dict[Key, Told]
+    told: dict[Key, CallFacts]
     errors: dict[Key, str]
-    """The text of each error; empty where there is none."""
+    """The text of each error; empty if there is none."""
     states: Counter[tuple[int, str]]
     """The states of the requests of a frame."""
     lengths: Counter[tuple[int, int]]
     """How long the requests of a frame lasted, in nanoseconds."""
     late: dict[int, float | None]
-    """By the number of the request's frame, how late a response was, in milliseconds."""
+    """How late a response was, in milliseconds, by the frame number of the request."""
 
 
 def in_sql(path: Path) -> InSql:
@@ -210,7 +212,7 @@ def in_sql(path: Path) -> InSql:
         lengths = database.execute("select request, until_ns - started_ns from calls").fetchall()
         late = database.execute("select request, late_ms from slowest").fetchall()
     return InSql(
-        {(row[0], row[1]): Told(*row[2:6]) for row in rows},
+        {(row[0], row[1]): CallFacts(*row[2:6]) for row in rows},
         {(row[0], row[1]): row[6] for row in rows},
         Counter(states),
         Counter(lengths),
@@ -218,9 +220,12 @@ def in_sql(path: Path) -> InSql:
     )
 
 
-def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
-    """By the number of the request's frame, which those of a batch share; and how long it waited until abandoned."""
-    reading = Alone(path)
+def on_screen(path: Path) -> dict[int, tuple[CallFacts, int | None]]:
+    """Returns what the terminal UI reports, by the frame number of the request, which the calls of a batch share.
+
+    With it comes how long the call waited until it was abandoned.
+    """
+    reading = InProcessReading(path)
     while not reading.has_ended:
         reading.step()
     calls, found = reading.calls, {}
@@ -228,16 +233,15 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
         kind, outcome = reading.kinds.all[calls.kind[number]], reading.outcome(number)
         latency_ns = calls.latency_ns[number]
         seq = reading.index.entry(calls.request[number]).seq
-        told = Told(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
+        told = CallFacts(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
         found[seq] = told, reading.abandoned_ns(number)
     reading.close()
     return found
 
 
 def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
-    """By the number of a frame, what the terminal UI says in its row: the status, or else the content; and the cell of
-    the status."""
-    reading, found = Alone(path), {}
+    """Returns the texts in each row of the terminal UI, by frame number: the status (or the content), and the cell."""
+    reading, found = InProcessReading(path), {}
     while not reading.has_ended:
         reading.step()
     rows = TrafficRows(reading, lambda: None)
@@ -254,7 +258,7 @@ def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
 
 
 def selected(path: Path, text: str) -> set[Key]:
-    """The requests that a filter selects."""
+    """Returns the requests that a filter selects."""
     only = selected_at_the_end(parse(text), Reading(path))
     return {
         (context.message.seq, context.message.index)
@@ -265,16 +269,16 @@ def selected(path: Path, text: str) -> set[Key]:
 
 
 class InSpan(NamedTuple):
-    """What a span of OpenTelemetry says of a call."""
+    """What an OpenTelemetry span reports about a call."""
 
     lasted_ns: int
     error: str | None
-    """Its kind."""
+    """The kind of error."""
     late_ms: object
 
 
 def in_spans(path: Path) -> dict[int, InSpan]:
-    """By the number of the request's frame, what the span of the side that received it says."""
+    """Returns what the span of the receiving side reports, by the frame number of the request."""
     reading = Reading(path)
     made = CaptureSpans("0" * 32, reading.fold, Histograms())
     return {
@@ -290,7 +294,7 @@ def in_spans(path: Path) -> dict[int, InSpan]:
 
 
 def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
-    """By the number of the request's frame: the arguments of its slice, and how long that is in microseconds."""
+    """Returns the arguments of the slice and its length in microseconds, by the frame number of the request."""
     reading = Reading(path)
     made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
     events = [event for step in reading.to_end() for event in made.on_step(step)]
@@ -302,12 +306,12 @@ def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
     }
 
 
-# ---- what people read
+# ---- what users read
 
 LINE = re.compile(r" *\+[\d.,]+ +(\d+) +(?:@\d+ )?[→←]([!✗ ]) +(.*)")
 """A message in a text: its frame, whether it breaks a rule, and the rest of the line."""
 TAIL = re.compile(r"  +(?:([\d.,]+ ms) +)?[\d.,]+ k?M?B$")
-"""The latency, if it has one, and the size."""
+"""The latency, if the line has one, and the size."""
 WORDS = {
     Outcome.RESULT: "ok",
     Outcome.TOOL_ERROR: "tool error",
@@ -325,13 +329,13 @@ STATES = {
 
 
 def word_of(call: Call) -> str:
-    """What people should read of its outcome."""
+    """Returns the word that users should read for the outcome."""
     is_abandoned = call.outcome is Outcome.CANCELLED and call.abandoned_ns is not None
     return "abandoned" if is_abandoned else WORDS[call.outcome]
 
 
 def state_of(call: Call) -> str:
-    """Its state in the list of calls."""
+    """Returns the state of the call in the list of calls."""
     if call.abandoned_ns is not None:
         return "abandoned"
     has_failed = STATES[call.outcome] not in ("answered", "cancelled")
@@ -339,7 +343,7 @@ def state_of(call: Call) -> str:
 
 
 def error_of(call: Call) -> str:
-    """The text of its error."""
+    """Returns the text of the call's error."""
     if call.response is None or call.outcome not in (Outcome.ERROR, Outcome.TOOL_ERROR):
         return ""
     body: Any = call.response.body
@@ -347,7 +351,7 @@ def error_of(call: Call) -> str:
 
 
 def is_rounded(text: str, ns: int | None) -> bool:
-    """Whether a text in milliseconds says this."""
+    """Returns whether a text in milliseconds is this time, rounded."""
     if ns is None:
         return text == ""
     digits = text.removesuffix(" ms").replace(",", "")
@@ -355,9 +359,9 @@ def is_rounded(text: str, ns: int | None) -> bool:
     return text.endswith(" ms") and abs(float(digits) - ns / 1e6) <= half * 1.001
 
 
-def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[str]]:
-    """The messages of a text, by the number of their frame, and how many calls of each outcome it counts."""
-    found: dict[int, list[Words]] = {}
+def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[CallWording]], Counter[str]]:
+    """Returns the messages of a text by frame number, and how many calls of each outcome the text counts."""
+    found: dict[int, list[CallWording]] = {}
     counted = Counter[str]()
     for line in lines:
         head = re.fullmatch(r" *\+[\d.,]+ +· +(\d+) requests? (?:seem )?([a-z ]+?)( \(\d+ answered late\)|:.*)?", line)
@@ -369,7 +373,7 @@ def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[st
         tail = TAIL.search(message[3])
         subject, word, *texts = [*re.split("  +", message[3][: tail.start() if tail else None]), ""]
         latency = (tail[1] if tail else None) or ""
-        found.setdefault(int(message[1]), []).append(Words(subject, word, latency, "  ".join(texts).strip()))
+        found.setdefault(int(message[1]), []).append(CallWording(subject, word, latency, "  ".join(texts).strip()))
     return found, counted
 
 
@@ -385,7 +389,7 @@ def in_markdown(path: Path) -> list[str]:
 
 @pytest.mark.costly("the first case loads the program, from which commands are forked")
 @pytest.mark.parametrize("text_of", [printed, in_markdown], ids=["show", "Markdown"])
-def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Callable[[Path], list[str]]) -> None:
+def test_a_text_says_of_each_call_what_became_of_it(roads: CaptureCalls, text_of: Callable[[Path], list[str]]) -> None:
     found, counted = read_lines(text_of(roads.path))
     left = Counter[str]()
     for seq, call in roads.alone.items():
@@ -402,8 +406,8 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
             assert is_rounded(told.latency, call.latency_ns), (told, call.latency_ns)
             assert told.error.startswith(error_of(call))
             assert told.word.startswith("error ") == (call.outcome is Outcome.ERROR)
-        elif call.request.method not in ENDLESS and call.is_left:
-            # Where the exchange ends: no message says so.
+        elif call.request.method not in ENDLESS and call.is_closed_by_client:
+            # It is at the end of the exchange, because no message reports it.
             (told,) = ended
             assert is_about(told.subject, call)
             assert told.word.startswith(word_of(call))
@@ -416,18 +420,18 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
                 assert told.latency == ""
         else:
             assert not ended
-    # All of them are counted, with or without a response, and wherever their line is.
+    # All of them are counted, with or without a response, regardless of where their line is.
     left["abandoned"] = abandoned_in(roads)
     batched = sum(1 for (_, item), call in roads.calls.items() if item is not None and call.response is None)
     assert counted >= left
     assert counted.total() <= left.total() + batched
 
 
-def abandoned_in(roads: Roads) -> int:
+def abandoned_in(roads: CaptureCalls) -> int:
     return sum(call.abandoned_ns is not None for call in roads.calls.values())
 
 
-def test_every_road_counts_abandoned_calls_alike(roads: Roads) -> None:
+def test_every_road_counts_abandoned_calls_alike(roads: CaptureCalls) -> None:
     count = abandoned_in(roads)
     late = sum(call.abandoned_ns is not None and call.late_ns is not None for call in roads.calls.values())
     _, counted = read_lines(printed(roads.path))
@@ -448,14 +452,14 @@ def stats(path: Path) -> list[str]:
     return mcpproxy("stats", path).stdout.decode().splitlines()
 
 
-def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
+def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: CaptureCalls) -> None:
     shown, _ = read_lines(printed(roads.path))
     screen = rows_on_screen(roads.path)
     for seq, call in roads.alone.items():
         if call.response is not None:
             if call.response.index is None:
                 told, cell = screen[call.response.seq]
-                # A row of a giant response does not read its error code.
+                # The row of a giant response does not have its error code.
                 assert shown[call.response.seq][0].word.startswith(told)
                 assert ("late" in told) == ("late" in cell) == (call.late_ns is not None)
                 assert cell.startswith(word_of(call))
@@ -471,8 +475,8 @@ def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
 
 
 def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, str]]:
-    """By the number of the request's frame: the facts beside the detail of its row, by name."""
-    reading, found = Alone(path), {}
+    """Returns, by the frame number of the request, the facts next to the detail of its row, each by its name."""
+    reading, found = InProcessReading(path), {}
     while not reading.has_ended:
         reading.step()
     for seq in calls:
@@ -484,43 +488,43 @@ def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, s
     return found
 
 
-def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads: Roads) -> None:
+def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads: CaptureCalls) -> None:
     screen = details_on_screen(roads.path, roads.alone)
     for seq, call in roads.alone.items():
-        facts, told = {fact.name: fact.text for fact in became(call)}, screen[seq]
+        facts, told = {fact.name: fact.text for fact in outcome_facts(call)}, screen[seq]
         if call.response is None:
             assert told.get("outcome") == facts.get("outcome")
         elif call.response.index is None:
-            # A giant response is not read for its error code.
+            # The error code of a giant response is not read.
             assert facts["answered"].partition(": ")[2].startswith(told["outcome"])
         assert told.get("cancelled") == facts.get("cancelled")
 
 
 def is_about(subject: str, call: Call) -> bool:
-    """Whether the beginning of a line names a call."""
+    """Returns whether the beginning of a line names a call."""
     return subject.startswith(call.request.method) and subject.endswith(call.name or "")
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory, known: dict[str, Roads]) -> Parts:
-    """One report on all captures."""
+def report(tmp_path_factory: pytest.TempPathFactory, known: dict[str, CaptureCalls]) -> Parts:
+    """A report on all captures."""
     target = tmp_path_factory.mktemp("report") / "report.html"
     mcpproxy("report", "-o", target, *(roads.path for roads in known.values()))
     return Parts(target.read_text("utf-8"))
 
 
 def columns(block: dict[str, list[Any]], capture: int) -> list[dict[str, Any]]:
-    """The rows of a capture in a block of columns."""
+    """Returns the rows of a capture in a block of columns."""
     rows = [dict(zip(block, values, strict=True)) for values in zip(*block.values(), strict=True)]
     return [row for row in rows if row["capture"] == capture]
 
 
 def place_in(report: Parts, path: Path) -> int:
-    """The place of a capture in the report."""
+    """Returns the index of a capture in the report."""
     return [str(one["file"]) for one in report.block("data-overview")["captures"]].index(path.name)
 
 
-def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Parts) -> None:
+def test_the_report_says_of_each_call_what_became_of_it(roads: CaptureCalls, report: Parts) -> None:
     capture = place_in(report, roads.path)
     rows = columns(report.block("data-traffic")["rows"], capture)
     asked = {row["seq"]: row for row in rows if row["kind"] == "request"}
@@ -531,7 +535,7 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
     for seq, call in roads.alone.items():
         assert (asked[seq]["method"], call.name or asked[seq]["name"]) == (call.request.method, asked[seq]["name"])
         if call.response is not None or call.request.method not in ENDLESS:
-            assert [*map(Fact._make, asked[seq]["facts"])] == [*became(call)]
+            assert [*map(Fact._make, asked[seq]["facts"])] == [*outcome_facts(call)]
         state = listed[seq]
         assert (state["method"], state["name"], state["state"]) == (
             call.request.method,
@@ -561,10 +565,10 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
         assert row["outcome"] == word_of(call) + late
 
 
-# ---- the others
+# ---- the other ways of reading
 
 
-def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
+def test_all_roads_say_the_same_of_every_call(roads: CaptureCalls) -> None:
     path, calls = roads
     known = {key: told(call) for key, call in calls.items()}
     assert known
@@ -580,7 +584,7 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
     }
     answered = {key for key, call in calls.items() if call.response is not None}
     assert selected(path, "has:answer") == answered
-    # An error is in the response, but what is abandoned or fails is the request.
+    # An error matches its response, but a call that is abandoned or fails matches its request.
     assert selected(path, "has:failure") == {key for key in failed if key not in answered or calls[key].is_failure}
     assert selected(path, "has:error") == {key for key, call in calls.items() if call.outcome is Outcome.FAILED}
     drawn = in_perfetto(path)
@@ -602,7 +606,7 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
 
 
 def test_all_roads_say_how_long_every_call_lasted_and_whether_that_was_its_cancellation(
-    roads: Roads, report: Parts
+    roads: CaptureCalls, report: Parts
 ) -> None:
     path = roads.path
     tables, drawn, spans = in_sql(path), in_perfetto(path), in_spans(path)
@@ -623,7 +627,7 @@ def test_all_roads_say_how_long_every_call_lasted_and_whether_that_was_its_cance
         assert bars[seq]["late"] == ("" if call.late_ns is None else f"{duration(call.late_ns)} late")
 
 
-def test_a_call_lasts_until_the_first_of_response_cancellation_and_failure(known: dict[str, Roads]) -> None:
+def test_a_call_lasts_until_the_first_of_response_cancellation_and_failure(known: dict[str, CaptureCalls]) -> None:
     def lengths(name: str) -> list[float | None]:
         alone = [call for _, call in sorted(known[name].alone.items())]
         return [None if call.lasted_ns is None else call.lasted_ns / 1e6 for call in alone]

@@ -128,7 +128,7 @@ def test_bytes_that_are_not_utf8_stay_readable() -> None:
 
 
 class Terminal(pyte.Screen):
-    """A model terminal that tells of everything but drawing."""
+    """A model terminal that reports everything except drawing."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

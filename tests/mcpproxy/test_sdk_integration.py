@@ -1,4 +1,4 @@
-"""The official SDK as client and as server, `mcpproxy run` between them: it must work, and all of it be understood."""
+"""The official SDK as client and as server, with `mcpproxy run` between them: it works, and all of it is understood."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ SERVER = [sys.executable, str(Path(__file__).parents[1] / "peers/sdk_server.py")
 DEADLINE_S = 240
 
 MODES = {"legacy": "2025-11-25", "auto": "2026-07-28", "2026-07-28": "2026-07-28"}
-"""How the client opens the session → the revision that must come of it."""
+"""How the client opens the session → the revision that must result."""
 
 
 # ---- the conversation
@@ -52,7 +52,7 @@ async def sampled(context: object, params: object) -> CreateMessageResult:
 
 @asynccontextmanager
 async def recorded(command: list[str], capture: Path, mode: str, **more: Any) -> AsyncIterator[Client]:
-    """The SDK's client, talking to a server through the recorder."""
+    """Run the SDK's client with a server through the recorder."""
     run = ["-m", "mcpproxy", "run", "--capture", str(capture), "--", *command]
     server = StdioServerParameters(command=sys.executable, args=run, env={"HOME": str(capture.parent)})
     info = Implementation(name="sdk-reader", version="1.2.3")
@@ -62,7 +62,7 @@ async def recorded(command: list[str], capture: Path, mode: str, **more: Any) ->
         pytest.MonkeyPatch.context() as patched,
     ):
         # On a busy machine, a server may need more than the two seconds after which this client ends it by a signal,
-        # and more than the ten after which it asks again, and then takes the server for one of the handshake era.
+        # and more than the ten seconds after which the client tries again and assumes the handshake era.
         patched.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", DEADLINE_S)
         patched.setattr("mcp.client.stdio._WRITER_FLUSH_TIMEOUT", DEADLINE_S)
         patched.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", DEADLINE_S)
@@ -84,7 +84,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 async def use_everything(client: Client) -> None:
-    """What the bundled SDK server offers, and that it comes through as it was meant."""
+    """Use everything that the bundled SDK server offers, and check that it arrives as it was meant."""
     told: list[float] = []
 
     async def heard(progress: float, total: float | None, message: str | None) -> None:
@@ -106,7 +106,7 @@ async def use_everything(client: Client) -> None:
 
 
 async def give_up_waiting(client: Client) -> None:
-    """Cancel a call that is under way for certain: it has told its progress."""
+    """Cancel a call that is certainly under way, because it has sent progress."""
     with anyio.CancelScope() as scope:
 
         async def begun(progress: float, total: float | None, message: str | None) -> None:
@@ -116,18 +116,18 @@ async def give_up_waiting(client: Client) -> None:
     assert scope.cancelled_caught
 
 
-# ---- what the capture says of it
+# ---- what the capture reports about it
 
 
 class Understood(NamedTuple):
-    """A capture, read."""
+    """What was read from a capture."""
 
     session: Fold
     frames: list[Frame]
     records: list[Record]
     calls: list[Call]
     left: tuple[Call, ...]
-    """Without an answer."""
+    """The calls without a response."""
 
 
 def understand(path: Path) -> Understood:
@@ -147,7 +147,7 @@ def outcomes(calls: list[Call]) -> Counter[tuple[str, Outcome]]:
 
 @pytest.fixture(scope="module", params=["legacy", "auto", pytest.param("2026-07-28", marks=pytest.mark.soak)])
 def talked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """One recorded conversation for each way to open a session."""
+    """One recorded conversation for each mode of opening a session."""
     capture = tmp_path_factory.mktemp("sdk") / "talked.mcpcap"
 
     async def talk() -> None:
@@ -210,8 +210,8 @@ def test_the_call_that_was_given_up_is_told_as_cancelled(talked: tuple[str, Path
     assert left[0].request.params["name"] == "wait"
 
 
-def test_nothing_waits_longer_than_until_it_is_reacted_to(talked: tuple[str, Path]) -> None:
-    """These two speak in turns: what comes back after a frame was caused by it, so its receiver had it by then."""
+def test_stalls_end_before_the_peer_reacts(talked: tuple[str, Path]) -> None:
+    """The peers take turns: what comes back after a frame was caused by it, so its receiver had the frame by then."""
     understood = understand(talked[1])
     frames = {frame.seq: frame for frame in understood.frames}
     for stall in (record.members for record in understood.records if record.rec == "stall"):
@@ -220,7 +220,7 @@ def test_nothing_waits_longer_than_until_it_is_reacted_to(talked: tuple[str, Pat
         assert not reactions or of.t_ns + stall["waited_ns"] <= reactions[0].t_ns, of.raw
 
 
-def test_show_tells_of_it_without_a_fault(talked: tuple[str, Path]) -> None:
+def test_show_prints_it_without_a_fault(talked: tuple[str, Path]) -> None:
     done = mcpproxy("show", talked[1])
     assert done.returncode == 0
     assert done.stderr == b""
@@ -230,7 +230,7 @@ def test_show_tells_of_it_without_a_fault(talked: tuple[str, Path]) -> None:
     assert "unanswered" not in done.stdout.decode()
 
 
-# ---- a server that others wrote, in another language
+# ---- a server from other authors, in another language
 
 EVERYTHING = "@modelcontextprotocol/server-everything"
 VERSION = "2026.8.31"

@@ -24,7 +24,7 @@ from tests.mcpproxy.test_serve_sdk_integration import serve_sdk
 from tests.npm import installed
 
 EVERYTHING = ("@modelcontextprotocol/server-everything", "2026.8.31")
-"""Brings the SDK of TypeScript, and Express."""
+"""This package also installs the TypeScript SDK and Express."""
 
 Call = tuple[str, dict[str, Any], str]
 """A tool, its arguments, and the text of its result."""
@@ -50,19 +50,19 @@ def node(script: str, modules: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 class Clients:
-    """The clients of both SDKs: what each gets from a call, by a connection of its own."""
+    """The clients of both SDKs; each makes a call on its own connection."""
 
     def __init__(self, typescript: "subprocess.Popen[str]") -> None:
         self._typescript = typescript
 
     def results(self, url: str, call: Call) -> dict[str, str]:
-        """What each of them is answered, or why it is not."""
+        """Returns what each client gets: the result, or the error."""
         modes = ("legacy", "2026-07-28") if call is COUNT else ("legacy",)
         found = {f"Python, {mode}": anyio.run(python_result, url, call, mode) for mode in modes}
         return found | {"TypeScript": self.typescript_result(url, call)}
 
     def typescript_result(self, url: str, call: Call) -> str:
-        """The same of one of them."""
+        """Returns the same for the TypeScript client."""
         name, arguments, _ = call
         kind = "sse" if url.endswith("/sse") else "http"
         assert self._typescript.stdin is not None
@@ -94,7 +94,7 @@ def clients(modules: Path) -> Iterator[Clients]:
 
 
 def assert_alike(place: Place, clients: Clients, url: str, paths: list[str], call: Call) -> Serving:
-    """Every client works with each path, directly and through `serve`."""
+    """Check that every client works with each path, directly and through `serve`."""
     base = url.removesuffix("/mcp")
     with serving(place, url) as served:
         ours = served.url.removesuffix("/mcp")
@@ -107,11 +107,11 @@ def assert_alike(place: Place, clients: Clients, url: str, paths: list[str], cal
 
 
 def assert_fails_without(place: Place, clients: Clients, url: str, call: Call) -> None:
-    """With --no-rewrite-location no client works: none leaves the origin that it was given."""
+    """Check that with --no-rewrite-location no client works: none leaves the origin that it was given."""
     with serving(place, url, "--no-rewrite-location") as served:
         results = clients.results(served.url, call)
         assert all(text.startswith("error: ") for text in results.values()), results
-        if call is ADD:  # where it refuses an endpoint, the client of Python waits forever
+        if call is ADD:  # the Python client waits forever if it refuses an endpoint
             assert clients.typescript_result(served.url.removesuffix("/mcp") + "/sse", call).startswith("error: ")
     assert b"bypass/location); traffic to it is not recorded; without --no-rewrite-location, mcpproxy" in served.errors
     assert (b"bypass/endpoint" in served.errors) == (call is ADD)
@@ -130,7 +130,7 @@ def told(served: Serving, sql: str) -> list[dict[str, Any]]:
 
 
 def assert_each_is_one_call(served: Serving, count: int, where: str = "true") -> None:
-    """A request and its repetition are one, in the figures and in what `check` says."""
+    """Check that a request and its repetition count as one call, in the figures and in what `check` reports."""
     counted = (
         f"select outcome, redirects, count(*) as n from calls where method = 'tools/call' and {where} group by all"
     )
@@ -159,7 +159,7 @@ def test_a_mount_of_starlette_and_one_in_a_mounted_application(place: Place, cli
         assert place_of == base + members["rewritten"]["location"]
         assert members["rewritten"]["location"] == members["request"]["target"] + "/"
     assert {members["request"]["target"].partition("?")[0] for members in redirects} >= {"/mcp"}
-    assert len(calls(served)) == 2 * 6  # once with the redirect, and once behind it
+    assert len(calls(served)) == 2 * 6  # once with the redirect, and once after it
     assert_each_is_one_call(served, 6)
     (header,) = members_of(served.capture, "header")
     assert header["opt_outs"] == ["rewrite-location"]

@@ -1,8 +1,8 @@
-"""The official SDK as client and as server, `mcpproxy serve` between them: nothing differs, and all of it is recorded.
+"""The official SDK as client and as server, with `mcpproxy serve` between them: nothing differs, and all is recorded.
 
-What crossed is known from two accounts that owe nothing to the recorder: a transport below the SDK's client keeps what
-it sends and gets, and the server's application writes down what it hears and says. Both must agree with each other and
-with the capture, exchange by exchange.
+What was sent is known from two accounts that are independent of the recorder: a transport below the SDK's client keeps
+what it sends and receives, and the server's application logs what it receives and sends. Both must agree with each
+other and with the capture, exchange by exchange.
 """
 
 import dataclasses
@@ -45,17 +45,17 @@ SSE, STATELESS = "2024-11-05", "2026-07-28"
 ERAS = (SSE, "2025-03-26", "2025-06-18", "2025-11-25", STATELESS)
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Never used, and made once: each takes 20 ms."""
+"""Never used for TLS, and created once, because each takes 20 ms."""
 
 Transcript = list[tuple[str, Any]]
 
 
-# ---- what crossed, as client and server tell it
+# ---- what was sent, according to client and server
 
 
 @dataclasses.dataclass
 class Told:
-    """One exchange in the account of the client or of the server."""
+    """One exchange as the client or the server logged it."""
 
     method: str
     target: str
@@ -67,11 +67,11 @@ class Told:
 
     @property
     def number(self) -> str:
-        """What the client calls it."""
+        """The client's number for the exchange."""
         return dict(self.headers)["user-agent"]
 
     def answers(self) -> list[tuple[str | None, bytes]]:
-        """What of its answer must be a frame, with its event id."""
+        """Returns the parts of the response that must be frames, each with its event id."""
         kind = dict(self.answer_headers).get("content-type", "")
         if kind.startswith("text/event-stream"):
             return list(events(self.got))
@@ -79,7 +79,7 @@ class Told:
 
 
 def events(stream: bytes) -> Iterator[tuple[str | None, bytes]]:
-    """The data of the events in a stream of the SDK, and the id in force; `endpoint` is no message."""
+    """Yields the data of the events in a stream of the SDK, with the current id; `endpoint` is not a message."""
     last: str | None = None
     for block in stream.replace(b"\r\n", b"\n").split(b"\n\n")[:-1]:
         fields = [(name, value) for name, _, value in (line.partition(b": ") for line in block.split(b"\n"))]
@@ -90,13 +90,13 @@ def events(stream: bytes) -> Iterator[tuple[str | None, bytes]]:
 
 
 class Witness(httpx2.AsyncHTTPTransport):
-    """Below the SDK's client: numbers exchanges in their User-Agent, which captures show as it is, and keeps them."""
+    """Below the SDK's client: numbers each exchange in its User-Agent, which captures show unchanged, and keeps it."""
 
     def __init__(self, seen: list[Told] | None = None) -> None:
         super().__init__(verify=NO_TLS)
         self.seen = [] if seen is None else seen
         self.listens = anyio.Event()
-        """A GET has been answered: the server can say things of its own accord."""
+        """Set when a GET has a response: from then on, the server can send messages on its own."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["user-agent"] = f"witness/{len(self.seen)}"
@@ -114,7 +114,7 @@ class Witness(httpx2.AsyncHTTPTransport):
 
 
 class Overheard(httpx2.AsyncByteStream):
-    """A response's body, kept as it is read."""
+    """The body of a response, kept as it is read."""
 
     def __init__(self, body: httpx2.AsyncByteStream, told: Told) -> None:
         self._body = body
@@ -130,7 +130,7 @@ class Overheard(httpx2.AsyncByteStream):
 
 
 def account(path: Path) -> list[Told]:
-    """What the server has written down so far."""
+    """Returns the exchanges that the server has logged so far."""
     lines = path.read_text().splitlines() if path.exists() else []
     found = []
     for line in map(json.loads, lines):
@@ -149,7 +149,7 @@ SERVE = "import sys; from tests.peers.sdk_http_server import serve; serve(sys.ar
 
 @contextmanager
 def serve_sdk(place: Place, *options: str) -> Iterator[tuple[str, Path]]:
-    """The SDK's server: its URL, and its account."""
+    """Yields the URL of the SDK's server, and the path of its account."""
     told = place.root / f"account-{len(list(place.root.glob('account-*')))}"
     told.touch()
     with Started([told, *options], os.environ, code=SERVE, loads="sdk") as process:
@@ -184,7 +184,7 @@ async def listed(context: object) -> ListRootsResult:
 
 
 class Talk:
-    """One conversation of the SDK's client: what it was told, step by step."""
+    """One conversation of the SDK's client, with what it received step by step."""
 
     def __init__(self, url: str, era: str) -> None:
         self.url = url
@@ -244,7 +244,7 @@ class Talk:
         self.note(tool, said(await client.call_tool(tool, arguments, progress_callback=heard)))
 
     async def everything(self) -> None:
-        """All that the two can do with each other in this era."""
+        """Do everything that client and server can do with each other in this era."""
         async with self.client() as client:
             self.note("revision", client.protocol_version)
             self.note("tools", sorted(tool.name for tool in (await client.list_tools()).tools))
@@ -263,7 +263,7 @@ class Talk:
             await self.call(client, "count", steps=1)
 
     async def give_up(self, client: Client) -> None:
-        """Cancel a call that is under way for certain: it has told its progress."""
+        """Cancel a call that is certainly under way, because it has sent progress."""
         with anyio.CancelScope() as scope:
 
             async def begun(progress: float, total: float | None, message: str | None) -> None:
@@ -273,7 +273,7 @@ class Talk:
         self.note("given up", scope.cancelled_caught)
 
     async def listen(self, client: Client) -> None:
-        """Hear of changes, in the way of the era."""
+        """Wait for notifications of changes, in the way of the era."""
         if self.era == STATELESS:
             async with client.listen(tools_list_changed=True, resource_subscriptions=["note://groceries"]) as changes:
                 await self.call(client, "change")
@@ -295,7 +295,7 @@ def said(result: CallToolResult) -> tuple[bool | None, list[str]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def patient() -> Iterator[None]:
-    """Let no client take a server on a busy machine for one of another era, as it does after ten seconds."""
+    """Keep clients from assuming another era after ten seconds, because a server on a busy machine may be slow."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sdk_session, "DISCOVER_TIMEOUT_SECONDS", DEADLINE_S)
         yield
@@ -303,7 +303,7 @@ def patient() -> Iterator[None]:
 
 @dataclasses.dataclass
 class Run:
-    """A conversation through the recorder, and the same without."""
+    """A conversation through the recorder, and the same conversation without it."""
 
     era: str
     direct: Talk
@@ -318,14 +318,14 @@ class Run:
         return {told.number: told for told in self.talk.witness.seen}
 
     def exchanges(self) -> dict[str, dict[str, Any]]:
-        """The last record of each exchange, by the number that the client gave it."""
+        """Returns the last record of each exchange, by the client's number for it."""
         ends = [members for members in members_of(self.capture, "exchange") if members["stage"] == "end"]
         found = {dict(members["request"]["headers"])["user-agent"]: members for members in ends}
         assert len(found) == len(ends)
         return found
 
     def frames(self) -> dict[int | None, list[Frame]]:
-        """All frames, by exchange."""
+        """Returns all frames, by exchange."""
         found: dict[int | None, list[Frame]] = {}
         for frame in frames(self.capture):
             found.setdefault(frame.exchange, []).append(frame)
@@ -333,7 +333,7 @@ class Run:
 
 
 def through(place: Place, era: str, converse: Callable[[Talk], Awaitable[None]], *options: str) -> Run:
-    """Let a client talk to a server, at first directly, then through the recorder."""
+    """Let a client talk to a server, first directly, then through the recorder."""
     with serve_sdk(place, *options) as (url, _):
         direct = Talk(url, era)
         anyio.run(converse, direct)
@@ -341,7 +341,7 @@ def through(place: Place, era: str, converse: Callable[[Talk], Awaitable[None]],
         with serving(place, url) as recorder:
             talk = Talk(recorder.url, era)
             anyio.run(converse, talk)
-            # A stream that the client has left is in the account when the server has noticed.
+            # A stream that the client has left is in the account once the server has noticed.
             wait_until(lambda: len(account(told)) >= len(talk.witness.seen), "the server to have ended all exchanges")
         verified = mcpproxy("verify", recorder.capture).returncode
         server = {one.number: one for one in account(told)}
@@ -358,7 +358,7 @@ SUITE = (SSE, "2025-11-25", STATELESS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     era: str = request.param
     with pytest.MonkeyPatch.context() as patch, own_place(tmp_path_factory.mktemp("serve")) as place:
-        # The SDK's client offers the newest revision of the handshake and takes no wish.
+        # The SDK's client offers the newest revision of the handshake, and has no option for another.
         patch.setattr(sdk_session, "LATEST_HANDSHAKE_VERSION", era)
         yield through(place, era, Talk.everything, *(["--sse"] if era == SSE else []))
 
@@ -382,10 +382,10 @@ def test_server_and_client_agree_on_what_crossed(run: Run) -> None:
         assert (client.method, client.target, client.sent) == (server.method, server.target, server.sent)
         assert without(client.headers, "host") == without(server.headers, "host")
         assert client.status == server.status
-        # The server's own code of HTTP adds fields; the application's come through as they are.
+        # The server's own HTTP code adds fields; those of the application pass unchanged.
         names = {name for name, _ in server.answer_headers}
         assert [field for field in client.answer_headers if field[0] in names] == server.answer_headers
-        # Of a stream that the client has left it got the beginning.
+        # The client has only the beginning of a stream that it left.
         assert server.got.startswith(client.got)
 
 
@@ -400,8 +400,8 @@ def test_every_message_is_recorded_once_in_its_exchange(run: Run) -> None:
         found = recorded.pop(by_exchange[number]["exchange"], [])
         assert [frame.raw for frame in found if frame.dir == "c2s"] == ([client.sent] if client.sent else [])
         answers = [(frame.event_id, frame.raw) for frame in found if frame.dir == "s2c"]
-        # Both ends know the same messages of the stream, or the client left it: what it got is there, and no more than
-        # the server said.
+        # Either both ends have the same messages of the stream, or the client left it: then all that it got is
+        # recorded, and no more than the server sent.
         assert answers[: len(client.answers())] == client.answers()
         assert answers == run.server[number].answers()[: len(answers)]
         units = {frame.unit for frame in found if frame.dir == "s2c"}
@@ -409,20 +409,21 @@ def test_every_message_is_recorded_once_in_its_exchange(run: Run) -> None:
     assert not recorded
 
 
-def test_no_message_of_the_sdk_is_found_fault_with(run: Run) -> None:
+def test_no_message_of_the_sdk_breaks_a_rule(run: Run) -> None:
     odd = [frame for found in run.frames().values() for frame in found if frame.verdict.problem or not frame.whole]
     assert [(frame.raw, frame.verdict) for frame in odd] == []
 
 
 def test_no_rule_raises_a_false_alarm(run: Run) -> None:
-    # In the handshake era the SDK's server declares nothing of what the context of a tool can send: no false alarms.
+    # In the handshake era, the SDK's server does not declare what a tool's context can send, so these are no false
+    # alarms.
     names = ("log-messages", "list-changed", "resource-updates")
     due = set() if run.era == "2026-07-28" else {f"capability/undeclared-{name}" for name in names}
     found = alarms(run.capture)
     assert {rule for rule, _, _ in found} == due, found
 
 
-def test_capture_is_whole_and_nothing_leads_around(run: Run) -> None:
+def test_the_capture_is_complete_and_nothing_bypasses_the_recorder(run: Run) -> None:
     assert run.verified == 0
     assert [name for members in run.exchanges().values() for name in members.get("flags", [])] == []
     assert "bypass" not in run.errors
@@ -477,11 +478,11 @@ def test_a_resumed_stream_is_known_by_its_last_event(run: Run) -> None:
     assert any(words[-1] in frame.raw for frame in after)
 
 
-# ---- what belongs to one era or to none
+# ---- specific to one era, or to none
 
 
 async def no_talk(talk: Talk) -> None:
-    """Nothing but the handshake and one call."""
+    """Do only the handshake and one call."""
     async with talk.client() as client:
         await talk.call(client, "count", steps=2)
 
@@ -585,21 +586,21 @@ def test_equal_ids_of_many_clients_at_once_are_told_apart_by_exchange(place: Pla
     assert run.verified == 0
 
 
-# ---- what leads a client around the recorder
+# ---- addresses that lead a client past the recorder
 
 TOKEN = "sk-live-4711-do-not-keep"
 METADATA = "/.well-known/oauth-protected-resource/mcp"
 
 
 def shape(answer: httpx2.Response, url: str) -> tuple[object, ...]:
-    """An answer as far as it does not depend on the time, with the server's address as HERE."""
+    """Returns the parts of a response that do not depend on the time, with the server's address as HERE."""
     here = url.removesuffix("/mcp")
     headers = [(name, value.replace(here, "HERE")) for name, value in answer.headers.items() if name != "date"]
     return answer.status_code, answer.reason_phrase, headers, answer.text.replace(here, "HERE")
 
 
 def test_a_challenge_and_the_metadata_behind_it_pass_unchanged(place: Place) -> None:
-    """An OAuth client finds its way as without us, or rather finds that we are not the resource."""
+    """An OAuth client gets the same as without the recorder: it finds that the recorder is not the resource."""
 
     def ask(url: str) -> list[httpx2.Response]:
         base = url.removesuffix("/mcp")
@@ -637,8 +638,8 @@ def test_a_bearer_token_reaches_the_server_and_no_capture(place: Place, era: str
     assert TOKEN not in run.errors
 
 
-def test_addresses_that_name_the_recorder_lead_nobody_around(place: Place) -> None:
-    """A server that was told its public address says ours, not its own."""
+def test_addresses_that_name_the_recorder_do_not_bypass_it(place: Place) -> None:
+    """A server that was given its public address sends the recorder's address, not its own."""
     ours: list[str] = []
 
     def answer(request: bytes) -> bytes:
@@ -673,7 +674,7 @@ def test_a_content_location_outside_of_redirects_stays_and_is_told(place: Place)
 
 
 def test_where_a_redirect_leads(place: Place) -> None:
-    """The flags tell of what was forwarded; both addresses are in the capture."""
+    """The flags describe what was forwarded; both addresses are in the capture."""
     located = [
         ("//elsewhere.example/mcp", None, ["bypass/location"], ""),
         ("http://{theirs}.example/mcp", None, ["bypass/location"], ""),

@@ -1,4 +1,4 @@
-"""A recorder that cannot record: under `--if-unrecordable pass` the server starts all the same, and that is told."""
+"""A recorder that cannot record: with `--if-unrecordable pass`, the server starts nevertheless, with a message."""
 
 import json
 import os
@@ -19,13 +19,13 @@ PONG = b'{"jsonrpc":"2.0","id":1,"result":{"echo":{}}}\n'
 
 
 def obstructed(place: Place) -> Path:
-    """A file where the folder of the captures has to be."""
+    """Put a file in place of the captures directory; returns its path."""
     place.captures.write_text("in the way")
     return place.captures
 
 
 def start(place: Place, server: list[str | bytes], *options: str, **how: Any) -> Session:
-    """A server behind a recorder that names no capture of its own."""
+    """Start a server through a recorder, without naming a capture."""
     command = [place.python, "-P", "-m", "mcpproxy", "run", *options, "--", *server]
     return place.start(command, direct=True, **how)
 
@@ -38,9 +38,9 @@ def said_once(session: Session) -> str:
 def test_the_server_runs_and_one_line_says_that_it_is_unrecorded(place: Place) -> None:
     obstructed(place)
     session = start(place, peer("echo", "--status", "7"), PASSES)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 7
     line = said_once(session)
@@ -70,19 +70,19 @@ def test_it_passes_on_nothing_else(place: Place, options: list[str], server: lis
 
 
 def test_a_full_disk_and_a_place_that_comes_back(place: Place) -> None:
-    """Nothing of a capture is left behind, and the next start records again."""
+    """No part of a capture is left behind, and the next start records again."""
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); signal.signal(signal.SIGXFSZ, 1)"
     session = start(place, peer("echo"), PASSES, before=full)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
-    session.hang_up()
+    session.close_stdin()
     assert session.end() == 0
     assert "File too large" in said_once(session)
     assert not [path for path in place.captures.rglob("*.mcpcap") if path.stat().st_size]
     again = start(place, peer("echo"), PASSES)
-    again.say(PING)
+    again.send(PING)
     assert again.line() == PONG
-    again.hang_up()
+    again.close_stdin()
     assert (again.end(), again.errors()) == (0, b"")
     assert len(members_of(place.newest(), "frame")) == 2
 
@@ -98,12 +98,12 @@ def test_it_ends_as_the_server_ends(place: Place, name: str) -> None:
 def test_a_server_whose_client_is_killed_is_no_orphan(place: Place) -> None:
     obstructed(place)
     session = start(place, peer("stubborn"), PASSES)
-    pid = session.told()["ready"]
+    pid = session.next_report()["ready"]
     session.process.kill()
     wait_until(lambda: not is_alive(pid), "the guard to end the server")
 
 
-# What they do with a server that runs unrecorded.
+# How these commands report a server that runs unrecorded.
 @pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "without a note"])
 def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: bool) -> None:
     obstructed(place)
@@ -123,7 +123,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     (home / ".claude.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
     place.environment |= {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime), "PATH": os.environ["PATH"]}
     session = start(place, peer("echo"), "--name", "files", PASSES)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
 
     def told(*command: str) -> str:
@@ -142,7 +142,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     examined = told("doctor", "claude-code", "files")
     assert "route/unrecorded" in examined
     assert "cannot make the directory" in examined
-    session.hang_up()
+    session.close_stdin()
     assert session.end() == 0
     assert "unrecorded" not in told("ls")
     assert not (is_noted and list(runtime.rglob("unrecorded-*")))
@@ -150,7 +150,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
 
 @pytest.mark.costly("a process must be five seconds old, and mcpproxy ls is asked until then")
 def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place) -> None:
-    """One whose recorder records is not named; of one whose recorder does not, the recorder is."""
+    """A launcher whose recorder records is not reported; if its recorder does not, the recorder is reported."""
     if os.path.isdir(f"/run/user/{os.getuid()}"):
         pytest.skip("this machine has another place for the note")
     obstructed(place)
@@ -169,7 +169,7 @@ def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place
     ):
         command = [*launcher, *recorder, "--name", name, *options, "--", *peer("echo")]
         session = place.start(command, direct=True)
-        session.say(PING)
+        session.send(PING)
         assert session.line() == PONG
         sessions.append(session)
 
@@ -182,7 +182,7 @@ def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place
     assert named is not None
     assert process_table()[int(named[1])][0] == sessions[2].pid
     for session in sessions:
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
 
 
@@ -192,7 +192,7 @@ def test_a_note_that_a_kill_has_left_is_removed(place: Place) -> None:
     runtime.mkdir(mode=0o700)
     place.environment["XDG_RUNTIME_DIR"] = str(runtime)
     session = start(place, peer("echo"), PASSES)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
     (note,) = runtime.rglob("unrecorded-*")
     session.process.kill()

@@ -1,4 +1,4 @@
-"""A call that hangs, in a session that is being recorded: what `ls`, `status` and `show --follow` say of it."""
+"""A call that hangs in a session being recorded: how `ls`, `status` and `show --follow` report it."""
 
 import json
 import os
@@ -32,15 +32,15 @@ def call(id_: int, name: str) -> bytes:
 
 @pytest.fixture
 def session(place: Place) -> Iterator[tuple[Session, Path, int]]:
-    """Two slow calls wait, and two others were answered; with the capture and the server's pid."""
+    """Two slow calls wait, and two others have responses; returned with the capture and the server's pid."""
     run = [place.python, "-P", "-m", "mcpproxy", "run", "--name", "files", "--"]
     session = place.start([*run, place.python, "-c", SERVER], direct=True)
-    session.say(call(1, "slow") + call(2, "slow") + call(3, "quick") + call(4, "quick"))
+    session.send(call(1, "slow") + call(2, "slow") + call(3, "quick") + call(4, "quick"))
     pid = json.loads(session.line())["params"]["data"]
     for _ in range(3):
         session.line()
     yield session, place.newest(), pid
-    session.hang_up()
+    session.close_stdin()
     session.end()
 
 
@@ -98,13 +98,13 @@ def test_show_says_in_the_words_of_ls_what_waits(session: tuple[Session, Path, i
         assert not re.search(r"\sunanswered", shown), words
 
 
-def test_a_process_that_is_gone_is_told_of(place: Place, session: tuple[Session, Path, int]) -> None:
-    """Its recorder was killed with it, and another process still holds the capture."""
+def test_a_dead_server_is_reported(place: Place, session: tuple[Session, Path, int]) -> None:
+    """The server's recorder was killed with it, and another process still holds the capture."""
     from mcpproxy.report.waits import waits_in
 
     recorded, path, pid = session
     os.kill(pid, signal.SIGKILL)
-    recorded.hang_up()
+    recorded.close_stdin()
     recorded.end()
     assert not is_alive(pid)
     waits = waits_in(path)

@@ -1,4 +1,4 @@
-"""A server that answers with a wrong id: every command says which request the answer was probably meant for."""
+"""A server that responds with a wrong id: every command says which request the response was probably meant for."""
 
 import json
 import subprocess
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcpproxy.tui.details.detail import exchange_lines
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli import typed
-from tests.mcpproxy.tui.alone import Alone
+from tests.mcpproxy.tui.in_process_reading import InProcessReading
 
 SERVER = """
 import json, sys
@@ -27,14 +27,14 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": 99, "result": {"content": []}}), flush=True)
 """
 ASKED, ANSWER = 5, 6
-"""Frames: behind the header, the start of the process and the handshake."""
+"""Frames: they follow the header, the start of the process and the handshake."""
 MEANT = f"no request has the id 99; probably meant for tools/call reindex #4 (frame {ASKED}), the only request open"
 ANSWERED = f"probably answered by frame {ANSWER} with id 99"
 
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a client says that asks once, and hears an answer to something else."""
+    """A session whose client sends one call, and gets a response with another id."""
     folder = tmp_path_factory.mktemp("wrong")
     said: list[dict[str, Any]] = [
         {
@@ -105,7 +105,7 @@ def test_stats_says_it(capture: Path) -> None:
 
 
 def test_the_screens_say_it(capture: Path) -> None:
-    with closing(Alone(capture)) as reading:
+    with closing(InProcessReading(capture)) as reading:
         while reading.step():
             pass
         row = reading.index.entry_of_seq(ASKED)
@@ -114,9 +114,9 @@ def test_the_screens_say_it(capture: Path) -> None:
     assert f"{'outcome':<10}unanswered, {ANSWERED}" in shown
 
 
-def test_stats_tells_of_the_longest_wait_alone(tmp_path: Path) -> None:
-    """What another call of the same tool had is not said of it."""
-    one = Written(tmp_path / "a.mcpcap", "s")
+def test_stats_describes_only_the_longest_wait(tmp_path: Path) -> None:
+    """The reason and the late response of another call of the same tool are not attributed to this call."""
+    one = CaptureWriter(tmp_path / "a.mcpcap", "s")
     one.handshake()
     one.call(100, 1, "slow")
     one.say(8_100, "c2s", method="notifications/cancelled", params={"requestId": 1, "reason": "timed out"})

@@ -1,4 +1,4 @@
-"""Closes its stdin at once and keeps writing numbered frames; then ends.
+"""Closes its stdin at once, writes numbered frames, then exits.
 
     closes_stdin_keeps_writing.py [--frames N] [--gap-ms N] [--status N]
 

@@ -1,4 +1,4 @@
-"""Closes its stdout after one frame and keeps reading; reports on stderr at the end how much it read.
+"""Closes its stdout after one frame and keeps reading; finally reports on stderr how much it read.
 
     closes_stdout_keeps_running.py [--status N]
 

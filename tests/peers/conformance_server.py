@@ -1,9 +1,9 @@
-"""A server of the official SDK with what the official conformance suite asks for, as far as the SDK offers it.
+"""A server on the official SDK with the features that the official conformance suite tests, as far as the SDK has them.
 
     python -m tests.peers.conformance_server
 
-It listens on a free loopback port, and then prints its URL. Names and texts are those of the suite. What it lacks, the
-suite reports, with and without the recorder.
+It listens on a free loopback port, then prints its URL. Names and texts are those of the suite. The suite reports any
+missing feature, with and without the recorder.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, Field
 
-from tests.peers.sdk_http_server import RETRY_MS, Memory
+from tests.peers.sdk_http_server import RETRY_MS, MemoryEventStore
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
@@ -312,7 +312,7 @@ async def complete(
     return Completion(values=["paris", "park", "party"], total=3, has_more=False)
 
 
-# ---- what the SDK's high-level server leaves to others
+# ---- handlers that the SDK's high-level server does not provide
 
 Requested = ServerRequestContext[Any, Any]
 
@@ -334,7 +334,7 @@ def main() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen(256)
         print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
-        app = server.streamable_http_app(event_store=Memory(), retry_interval=RETRY_MS)
+        app = server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=RETRY_MS)
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=2)
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 

@@ -2,7 +2,7 @@
 
     die_by_signal.py [--signal NAME] [--after-line]
 
-Before that, the signal (default KILL) is unblocked and gets its default action; no core is left. `--after-line`
+Before that, it unblocks the signal (default KILL) and restores its default action; no core dump is left. `--after-line`
 first waits for a line on stdin.
 """
 

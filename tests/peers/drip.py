@@ -2,9 +2,9 @@
 
     drip.py [--hex BYTES] [--times N] [--gap-ms N] [--end]
 
-`--hex` is what to drip (by default a notification whose text holds characters of two, three and four bytes),
-`--times` how often. `--gap-ms` waits between two bytes, so that each is certainly a chunk of its own. `--end`
-ends at once, not at EOF.
+`--hex` gives the bytes to write (by default a notification whose text holds characters of two, three and four bytes),
+`--times` how often. `--gap-ms` waits between two bytes, so that each arrives as a separate chunk. `--end` exits as soon
+as everything is written, not at EOF.
 """
 
 import argparse

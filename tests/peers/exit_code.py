@@ -2,7 +2,7 @@
 
     exit_code.py [--status N] [--bytes N] [--hex BYTES] [--after-line]
 
-`--bytes` bytes of `x` in lines of 100 go to stdout first, or exactly those of `--hex`; the last line may be
+First writes to stdout `--bytes` bytes of `x` in lines of 100, or exactly the bytes of `--hex`; the last line may be
 unfinished. `--after-line` first waits for a line on stdin.
 """
 

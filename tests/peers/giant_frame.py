@@ -2,10 +2,10 @@
 
     giant_frame.py [--bytes N] [--fill x|brackets|euro] [--no-newline] [--end]
 
-The frame is a complete notification of exactly `--bytes` bytes (at least 128), not counting its newline. It is
-filled with a string of `x`, an array of empty arrays (slow to parse), or a string of euro signs (three bytes
-each, so that a cut at a power of two falls into one). `--no-newline` leaves the newline out, `--end` ends at once, not
-at EOF.
+The frame is a complete notification of exactly `--bytes` bytes (at least 128), not counting its newline. It is filled
+with a string of `x`, an array of empty arrays (slow to parse), or a string of euro signs (three bytes each, so that a
+cut at a power of two falls inside one). `--no-newline` omits the newline; `--end` exits as soon as the frame is
+written, not at EOF.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def pieces(size: int, fill: str) -> Iterator[bytes]:
     whole, rest = divmod(count, 65536 // len(unit))
     for _ in range(whole):
         yield block
-    # White space between two tokens has no meaning: it pads what is less than a unit.
+    # Whitespace between tokens has no meaning: it fills a remainder shorter than one unit.
     yield unit * rest + closing + b" " * left + b"}}"
 
 

@@ -1,11 +1,10 @@
-"""Starts a child in the background that holds stdout (and stdin) open, and ends itself at once.
+"""Starts a child in the background that keeps stdout (and stdin) open, then exits at once.
 
     grandchild.py [--status N] [--frames N] [--ignore-term] [--session] [--lifetime S]
 
-Sends the pids in one frame before it ends: `params.data` has `parent` and `child`. When the parent is gone, the
-child writes `--frames` numbered frames, and then lives on until TERM, or `--lifetime` seconds (default 120).
-`--ignore-term` makes it ignore TERM, `--session` puts it into a session of its own. `--status` is the exit
-status of the parent.
+Sends the pids in one frame before it ends: `params.data` has `parent` and `child`. Once the parent is gone, the child
+writes `--frames` numbered frames, then lives until TERM or for `--lifetime` seconds (default 120). `--ignore-term`
+makes it ignore TERM; `--session` puts it in its own session. `--status` is the exit status of the parent.
 """
 
 import argparse

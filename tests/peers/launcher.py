@@ -1,10 +1,10 @@
-"""Starts a server that inherits its pipes, and ends itself at once, as launchers do.
+"""Starts a server that inherits its pipes, then exits at once, as launchers do.
 
     launcher.py [--end 0|7|TERM] [--holds both|stdout|stderr] [--daemon]
 
-Sends the pids in one frame before it ends: `params.data` has `parent` and `child`. The child echoes its stdin, and ends
-with it; without stdin it waits for TERM, at most two minutes. `--end` is the exit status of the parent, or the signal
-that kills it. `--holds` is what the child keeps open. `--daemon` forks twice, into another session.
+Sends the pids in one frame before it ends: `params.data` has `parent` and `child`. The child echoes its stdin and exits
+at its end; without stdin it waits up to two minutes for TERM. `--end` is the exit status of the parent, or the signal
+that kills it. `--holds` names the pipes that the child keeps open. `--daemon` forks twice, into another session.
 """
 
 import argparse

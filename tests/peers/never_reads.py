@@ -1,9 +1,9 @@
-"""Never reads its stdin; ends when the other side closes it or, with `--stay`, not even then.
+"""Never reads its stdin; exits when the other side closes it, unless `--stay` is given.
 
     never_reads.py [--stay] [--frames N] [--lifetime S]
 
 Reports in one frame that it is ready (`params.data.ready` is its pid), then writes `--frames` numbered ones.
-`--stay` ignores that its stdin was closed. It kills itself after `--lifetime` seconds (default 120).
+With `--stay`, it ignores the end of its stdin. It kills itself after `--lifetime` seconds (default 120).
 """
 
 import argparse

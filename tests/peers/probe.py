@@ -1,4 +1,4 @@
-"""Prints the environment in which it was started, as one JSON object on one line, and ends.
+"""Prints the environment in which it was started as one line of JSON, then exits.
 
     probe.py [ARGUMENT...]
 
@@ -32,7 +32,7 @@ def b64(data: bytes) -> str:
 
 
 def environment() -> list[str]:
-    """The block as exec(2) left it, if the system shows it: Python may have added LC_CTYPE to os.environ."""
+    """The block as exec(2) left it, where /proc shows it; Python may have added LC_CTYPE to os.environ."""
     block = Path("/proc/self/environ")
     if block.exists():
         return [b64(entry) for entry in block.read_bytes().split(b"\0")[:-1]]
@@ -42,7 +42,7 @@ def environment() -> list[str]:
 def descriptors() -> dict[int, str]:
     folder = Path("/proc/self/fd") if Path("/proc/self/fd").exists() else Path("/dev/fd")
     names = {int(name): folder / name for name in os.listdir(folder)}
-    # The descriptor that listed the folder is closed by now.
+    # The descriptor that was used to list the folder is closed by now.
     return {fd: str(path.readlink()) if path.is_symlink() else "" for fd, path in names.items() if _open(fd)}
 
 

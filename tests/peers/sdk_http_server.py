@@ -2,8 +2,8 @@
 
     python -m tests.peers.sdk_http_server ACCOUNT [--sse | --json | --mounted | --batches | --bearer TOKEN]
 
-It listens on a free loopback port, and then prints its URL. ACCOUNT gets one line of JSON for each exchange: what the
-application received and sent, without the HTTP code of the server.
+It listens on a free loopback port, then prints its URL. For each exchange, one line of JSON is written to ACCOUNT: what
+the application received and sent, as seen above the server's HTTP layer.
 
 | option | serves |
 |---|---|
@@ -14,7 +14,7 @@ application received and sent, without the HTTP code of the server.
 | `--batches` | responses to batches, as in 2025-03-26: in one array, or in events if nothing else is accepted |
 | `--bearer` | Streamable HTTP for clients that send TOKEN |
 
-More tools: `tell {text}` logs, `roots {}` asks for the client's roots, `change {}` announces that the list of tools and
+More tools: `tell {text}` logs, `roots {}` requests the client's roots, `change {}` announces that the list of tools and
 a resource have changed, `part {}` closes its stream before it answers, `meet {who, parties}` answers when that many
 have called it.
 """
@@ -109,7 +109,7 @@ async def meet(who: str, parties: int) -> str:
     return f"met {who}"
 
 
-class Memory(EventStore):
+class MemoryEventStore(EventStore):
     """Stores all events, so that any stream can be resumed."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Memory(EventStore):
 
 
 class Doorman:
-    """Verifies tokens; accepts only one."""
+    """Verifies tokens; accepts exactly one."""
 
     def __init__(self, token: str, resource: str) -> None:
         self._known = AccessToken(token=token, client_id="witness", scopes=["notes"], resource=resource)
@@ -148,8 +148,8 @@ async def answer_batch(request: Request) -> Response:
     return JSONResponse(answers)
 
 
-class Account:
-    """Logs what an application receives and sends."""
+class TrafficLog:
+    """Logs everything that an application receives and sends."""
 
     def __init__(self, app: App, path: Path) -> None:
         self._app = app
@@ -167,10 +167,10 @@ class Account:
             return message
 
         async def say(message: Message) -> None:
-            # The SDK sends a second head if a client has left its event stream; it goes nowhere.
+            # If a client has left its event stream, the SDK sends a second head, which nobody receives.
             if message["type"] == "http.response.start" and not answer["status"]:
                 answer.update(status=message["status"], headers=_text(message["headers"]))
-            # Written before it is handed on: no one may have received what is not in the account.
+            # Written before it is passed on: nothing may be received that is not in the account.
             said.extend(message.get("body", b""))
             await send(message)
 
@@ -220,7 +220,7 @@ def application(options: argparse.Namespace, port: int) -> tuple[Any, str]:
         return guarded.streamable_http_app(), "/mcp"
     if options.json:
         return server.streamable_http_app(json_response=True), "/mcp"
-    return server.streamable_http_app(event_store=Memory(), retry_interval=RETRY_MS), "/mcp"
+    return server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=RETRY_MS), "/mcp"
 
 
 def serve(arguments: list[str]) -> None:
@@ -239,7 +239,7 @@ def serve(arguments: list[str]) -> None:
         port = listener.getsockname()[1]
         app, path = application(options, port)
         print(f"http://127.0.0.1:{port}{path}", flush=True)
-        config = uvicorn.Config(Account(app, options.account), log_level="error", timeout_graceful_shutdown=2)
+        config = uvicorn.Config(TrafficLog(app, options.account), log_level="error", timeout_graceful_shutdown=2)
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 

@@ -1,10 +1,10 @@
-"""A server made with the official SDK's lower layer, with features that sdk_server.py lacks.
+"""A server on the official SDK's lower layer, with features that sdk_server.py lacks.
 
     sdk_library.py
 
-Lists in pages of two, with cache hints if the revision has them; completion of prompt and template arguments;
-log levels and log messages; subscriptions to resources, with updates when a tool changes one; roots, which the tool
-`look` requests if the era lets a server send requests; resource templates; content of every kind.
+The features: lists in pages of two, with cache hints if the revision has them; completion of prompt and template
+arguments; log levels and log messages; subscriptions to resources, with updates when a tool changes one; roots, which
+the tool `look` requests if the era lets a server send requests; resource templates; content of every kind.
 """
 
 import base64

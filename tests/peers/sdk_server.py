@@ -1,4 +1,4 @@
-"""A server made with the official SDK: it speaks both eras, and sends requests to its client.
+"""A server on the official SDK that speaks both eras and sends requests to its client.
 
     sdk_server.py
 

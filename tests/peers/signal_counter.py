@@ -3,8 +3,9 @@
     signal_counter.py [--signals NAME,...] [--status N] [--lifetime S]
 
 The first frame has `params.data.ready` (its pid); then each signal (default TERM,INT,HUP,QUIT,USR1,USR2,WINCH,CONT)
-produces one frame with `signal` and `count`, and the end of stdin one with `total`. Two signals of one kind that
-arrive together can become one, as always with signals. It kills itself after `--lifetime` seconds (default 120).
+produces one frame with `signal` and `count`, and the end of stdin one with `total`. Two signals of the same kind that
+arrive together may be delivered as one, as with all POSIX signals. It kills itself after `--lifetime` seconds (default
+120).
 """
 
 import argparse
@@ -24,7 +25,7 @@ def tell(data: dict[str, object]) -> None:
 
 
 def watch(names: list[str]) -> int:
-    """Watch for signals; returns a descriptor on which the number of each arrives as a byte."""
+    """Watch for signals; returns a descriptor that receives the number of each as a byte."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)

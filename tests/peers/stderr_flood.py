@@ -2,8 +2,8 @@
 
     stderr_flood.py [--bytes N] [--line N] [--status N]
 
-`--line` is the length of a line with its newline; 0 means no newline at all. The frame has
-`params.data.stderr`: how many bytes were written.
+`--line` is the length of a line including its newline; 0 means no newlines. In the frame, `params.data.stderr` is the
+number of bytes written.
 """
 
 import argparse

@@ -3,8 +3,8 @@
     stubborn.py [--ignore NAME,...] [--lifetime S]
 
 Reports in one frame that it is ready: `params.data.ready` is its pid. `--ignore` names the signals (default
-TERM,INT,HUP). It kills itself after `--lifetime` seconds (default 120), so that a failed test leaves nothing
-behind.
+TERM,INT,HUP). It kills itself after `--lifetime` seconds (default 120), so that a failed test leaves no process
+running.
 """
 
 import argparse

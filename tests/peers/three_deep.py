@@ -2,7 +2,7 @@
 
     three_deep.py [--lifetime S]
 
-One frame has the pids when all three run: `params.data.pids`, the shell (the started process) first. They end by
+Once all three run, one frame has their pids in `params.data.pids`, the shell (the started process) first. They end by
 KILL, or after `--lifetime` seconds (default 120).
 """
 
@@ -18,7 +18,7 @@ def deeper(pids: list[int], options: argparse.Namespace) -> None:
     words = ["--lifetime", str(options.lifetime), "--pids", ",".join(map(str, pids))]
     argv = [sys.executable, "-I", os.path.abspath(__file__), *words]
     if len(pids) == 1:
-        # A trap of '' is inherited; the colon keeps the shell from replacing itself with the command.
+        # The trap of '' is inherited; the colon keeps the shell from replacing itself with the command.
         os.execv("/bin/sh", ["sh", "-c", 'trap "" TERM; "$@"; :', "sh", *argv])
     subprocess.run(argv, check=False)
 

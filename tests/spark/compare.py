@@ -1,8 +1,8 @@
-"""Rows of DuckDB and Spark in one form, so that they can be compared.
+"""Compares rows of DuckDB and Spark.
 
 Two cells are equal if they are the same, or floats within 1e-9 of each other (sums depend on the order of the rows). In
-columns that a view rounds, a half may also be rounded differently: DuckDB looks at the binary value, Spark at its
-decimal digits. So there, one unit of the last digit is allowed, and counted.
+columns that a view rounds, a half may also be rounded differently, as DuckDB rounds the binary value and Spark its
+decimal digits: there, a difference of one unit of the last digit is allowed, but counted.
 """
 
 import datetime as dt
@@ -54,20 +54,20 @@ ORDERS: Final[dict[str, Callable[[Row], Any]]] = {
     ],
     "unanswered": lambda row: [_last(row["time"]), row["capture"], row["request"]],
 }
-"""What the rows of a view are sorted by, as far as its columns show it; `calls` has no order."""
+"""The sort key of each view, as far as its columns show it; `calls` has no order."""
 
 
-class Compared(NamedTuple):
-    """A relation in both engines."""
+class Comparison(NamedTuple):
+    """The result of comparing a relation in both engines."""
 
     name: str
     duckdb: int
     """The number of its rows in DuckDB."""
     spark: int
     difference: str
-    """The first difference; empty if all rows are equal, and sorted alike."""
+    """The first difference; empty if all rows are equal and in the same order."""
     halves: int
-    """Cells that differ by one unit of their last digit."""
+    """The number of cells that differ by one unit of their last digit."""
 
     @property
     def is_equal(self) -> bool:
@@ -75,7 +75,7 @@ class Compared(NamedTuple):
 
 
 def plain(cell: Any) -> Any:
-    """A value in the form that both engines share."""
+    """A value in a form that both engines share."""
     if isinstance(cell, bytearray | memoryview):
         return bytes(cell)
     if isinstance(cell, list | tuple):
@@ -88,7 +88,7 @@ def plain(cell: Any) -> Any:
 
 
 def sorted_rows(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows in a fixed order, for which floats count last."""
+    """Rows in a fixed order that depends on floats last."""
     return sorted((tuple(plain(cell) for cell in row) for row in rows), key=_key)
 
 
@@ -98,24 +98,24 @@ def _key(row: tuple[Any, ...]) -> tuple[str, str]:
 
 
 def rows_of_duckdb(connection: duckdb.DuckDBPyConnection, name: str) -> list[tuple[Any, ...]]:
-    """All rows of a relation; times in microseconds and JSON as text."""
+    """All rows of a relation, with times in microseconds and JSON as text."""
     return connection.execute(f"select {cells(connection, name)} from {name}").fetchall()
 
 
 def cells(connection: duckdb.DuckDBPyConnection, name: str) -> str:
-    """The columns of a relation in types that Spark has too."""
+    """A select list of a relation's columns, in types that Spark also has."""
     forms = {"TIMESTAMP_NS": "timestamp", "JSON": "varchar"}
     columns = connection.execute(f"describe {name}").fetchall()
     return ", ".join(f'"{column}"::{forms.get(type_, type_)} as "{column}"' for column, type_, *_ in columns)
 
 
-def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Compared:
+def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Comparison:
     """Compare a relation in both engines.
 
     Args:
         connection: DuckDB, with the relation.
         spark: a session with the relation.
-        name: of the relation.
+        name: the relation's name.
     """
     expected = rows_of_duckdb(connection, name)
     frame = spark.sql(f"select * from {name}")
@@ -134,11 +134,11 @@ def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Co
         keys = [key(dict(zip(columns, map(plain, row), strict=True))) for row in got]
         if keys != sorted(keys):
             difference = "not in order"
-    return Compared(name, len(expected), len(got), difference, halves)
+    return Comparison(name, len(expected), len(got), difference, halves)
 
 
 def _same(column: str, one: Any, another: Any) -> tuple[bool, bool]:
-    """Whether two cells are equal, and whether that is only because a half was rounded in the other direction."""
+    """Whether two cells are equal, and whether they are so only because halves may be rounded either way."""
     if type(one) is float and isinstance(another, float | int) and not isinstance(another, bool):
         if math.isclose(one, another, rel_tol=CLOSE) or (math.isnan(one) and math.isnan(another)):
             return True, False
@@ -149,7 +149,7 @@ def _same(column: str, one: Any, another: Any) -> tuple[bool, bool]:
 
 
 def views_over(folder: str) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the tables of a data set, and the views over them."""
+    """DuckDB with the tables of a data set and the views over them."""
     connection = duckdb.connect()
     connection.execute(creation())
     for name, columns in _columns(connection).items():
@@ -159,7 +159,7 @@ def views_over(folder: str) -> duckdb.DuckDBPyConnection:
                 f"insert into {name} ({names}) select {names} from read_parquet("
                 f"'{folder}/{name}/day=*/*.parquet', union_by_name = true, hive_partitioning = true)"
             )
-        except duckdb.IOException:  # no capture has rows for it
+        except duckdb.IOException:  # no capture has rows for this table
             continue
     for text in view_texts().values():
         connection.execute(text)
@@ -167,7 +167,7 @@ def views_over(folder: str) -> duckdb.DuckDBPyConnection:
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
-    """The columns of each table that are stored."""
+    """The stored columns of each table."""
     found: dict[str, list[str]] = {}
     for table, column in connection.execute(
         "select table_name, column_name from duckdb_columns() where not internal order by table_name, column_index"
@@ -178,5 +178,5 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
 
 
 def names() -> list[str]:
-    """All views."""
+    """The names of all views."""
     return list(spark_views())

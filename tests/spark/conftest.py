@@ -1,4 +1,4 @@
-"""One Spark for all tests in this folder, with its executor in a process of its own. Skips if Spark cannot run."""
+"""One Spark for all tests in this folder, with its executor in a separate process. Skips if Spark cannot run."""
 
 import os
 import re
@@ -17,11 +17,11 @@ from tests.mcpproxy.shipping import s3
 
 JAVA = 17
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Without these options, half the time of a short run goes into Java's second compiler."""
+"""Without these options, Java's second compiler takes half the time of a short run."""
 
 
 def _missing() -> str | None:
-    """What this machine lacks for Spark; None if it lacks nothing."""
+    """What Spark needs and this machine lacks; None if nothing is missing."""
     for name in ("pyspark", "pyarrow"):
         if find_spec(name) is None:
             return f"{name} is not installed; `make test-spark` installs it"
@@ -37,7 +37,7 @@ def _missing() -> str | None:
 
 @pytest.fixture(scope="session")
 def able() -> None:
-    """Skip if Spark cannot run."""
+    """Skip the tests if Spark cannot run."""
     missing = _missing()
     if missing is not None:
         pytest.skip(missing)
@@ -45,7 +45,7 @@ def able() -> None:
 
 @pytest.fixture(scope="session")
 def store(able: None) -> Iterator[int | None]:
-    """The port of an S3 server that every process of Spark can find; None if none is installed."""
+    """The port of an S3 server that every Spark process can reach; None if none is installed."""
     if not s3.PROGRAM.exists():
         yield None
         return
@@ -60,7 +60,7 @@ def store(able: None) -> Iterator[int | None]:
 
 @pytest.fixture(scope="session")
 def scratch(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder for temporary files of every process of Spark."""
+    """The folder for the temporary files of all Spark processes."""
     folder, before = tmp_path_factory.mktemp("scratch"), os.environ.get("TMPDIR")
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
     try:

@@ -1,4 +1,4 @@
-"""The process that Spark forks its Python workers from, with the modules loaded that each would load otherwise."""
+"""The process from which Spark forks its Python workers, with the modules loaded that each worker would load itself."""
 
 import gc
 

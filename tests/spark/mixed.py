@@ -1,4 +1,4 @@
-"""A mixed set of captures: written by hand, random and imported conversations, damaged ones, and other files."""
+"""A mixed set of captures: handwritten, random and imported conversations, damaged ones, and other files."""
 
 import json
 import shutil
@@ -8,14 +8,14 @@ from random import Random
 from typing import Any, Final
 
 from captures.record import members, seal
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.analysis.store.hostile import TEXTS, Maker
-from tests.analysis.store.written import DAY, OPENED, Written
 from tests.analysis.traces import corpus
 from tests.harness import ROOT
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 SERVERS: Final = ("weather", "files", "no\u202eisy\x1b[2J", "😀 server", None)
-# Changes of a definition, and what only looks like a change.
+# Members that change a tool's definition, and some that only appear to.
 _ODD: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"title": "1"},
@@ -31,7 +31,7 @@ _ODD: Final[tuple[dict[str, Any], ...]] = (
 
 
 def mixed(folder: Path, count: int, seed: int = 0) -> Path:
-    """Write `count` captures below a folder, the same for the same arguments; returns the folder."""
+    """Write `count` captures below a folder, identical for identical arguments; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, path in enumerate(_paths(folder, count)):
         _write(path, number, Random(f"{seed} {number}"))
@@ -39,7 +39,7 @@ def mixed(folder: Path, count: int, seed: int = 0) -> Path:
 
 
 def hostile(folder: Path, only: Iterable[str] = ("*",)) -> Path:
-    """Captures of the corpus, among them damaged ones and files that are not captures, and a copy of one.
+    """Copy captures of the corpus, including damaged ones and files that are not captures; one of them twice.
 
     Args:
         folder: where they go; it is returned.
@@ -98,7 +98,7 @@ def _imported(path: Path, rng: Random) -> None:
 
 
 def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_ns: int) -> None:
-    one = Written(path, name or "", number, wall_ns)
+    one = CaptureWriter(path, name or "", number, wall_ns)
     at = rng.choice((0.0, 3.0))
     one.record(at, "process", event="spawned", pid=7)
     if rng.random() < 0.5:
@@ -123,7 +123,7 @@ def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_n
     path.write_bytes(one.close(at + 2).read_bytes())
 
 
-def _answer(one: Written, rng: Random, at: float, id_: int, took: float, *, is_down: bool) -> None:
+def _answer(one: CaptureWriter, rng: Random, at: float, id_: int, took: float, *, is_down: bool) -> None:
     match rng.randrange(12):
         case 0:
             one.say(at, "s2c", id=f"s{id_}", method="sampling/createMessage", params={"messages": []})

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def started(master: str, **settings: str) -> "Iterator[SparkSession]":
-    """A session; when the context ends, everything that it started has ended.
+    """Start a session; when the context ends, so does every process it started.
 
     Args:
-        master: what Spark calls the cluster, such as `local[2]`.
+        master: Spark's name for the cluster, such as `local[2]`.
         settings: more settings, with `_` for `.` in their names.
     """
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     with warnings.catch_warnings():
-        # On import, pyspark warns that it does not know the newest pandas, which we do not use.
+        # On import, pyspark warns that it does not know the newest pandas, which mcpproxy does not use.
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
 

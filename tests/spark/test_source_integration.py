@@ -1,4 +1,4 @@
-"""The data source yields the rows of `query`, whatever the captures are."""
+"""The data source yields the same rows as `query` for all captures, damaged ones included."""
 
 import os
 import signal
@@ -17,14 +17,14 @@ from analysis.store.batches import CaptureLoader
 from analysis.store.columns import TABLES
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.bucket import Bucket
-from tests.analysis.store.written import DAY, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.shipping import s3
 from tests.spark.compare import rows_of_duckdb, sorted_rows
 from tests.spark.mixed import hostile
 
 CALLS = 3000
-"""Of each capture that is being read while its reader is killed."""
+"""The number of calls in each capture that is being read while its reader is killed."""
 HOSTILE = ("two-segments*", "damaged", "demo", "header-lost", "http", "killed", "newer-format")
 
 
@@ -33,7 +33,7 @@ def table(spark: Any, name: str, place: object, **options: object) -> Any:
 
 
 def rows(frame: Any, name: str) -> list[tuple[Any, ...]]:
-    """The rows of a table without the columns that Spark has in addition."""
+    """The rows of a table without the columns that only Spark has."""
     return sorted_rows(frame.select([column.name for column in TABLES[name].columns]).collect())
 
 
@@ -106,13 +106,13 @@ def test_days_and_servers_are_those_of_the_captures(spark: Any, captures: Path) 
 
 @pytest.fixture(scope="module")
 def days(able: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three days with two servers, and a capture without a clock."""
+    """Captures of three days with two servers, and one without a clock."""
     folder = tmp_path_factory.mktemp("days")
     for number in range(6):
-        one = Written(folder / f"{number}.mcpcap", f"s{number % 2}", number, OPENED + number // 2 * DAY)
+        one = CaptureWriter(folder / f"{number}.mcpcap", f"s{number % 2}", number, OPENED + number // 2 * DAY)
         one.handshake()
         one.close()
-    clockless = Written(folder / "clockless.mcpcap", "s0", 9, wall_ns=2**63)
+    clockless = CaptureWriter(folder / "clockless.mcpcap", "s0", 9, wall_ns=2**63)
     clockless.handshake()
     clockless.close()
     return folder
@@ -156,7 +156,7 @@ def test_all_of_it_is_read_from_an_object_store(
             bucket.put(f"day=2026-11-18/{path.relative_to(captures)}".replace("\x1b", "-"), path)
     url = f"s3://{s3.BUCKET}/raw"
     for name in ("frames", "findings"):
-        # A capture without an id in its header has one of its place.
+        # If the header of a capture has no id, its id is derived from its location.
         got = sorted_rows(table(spark, name, url).drop("capture", "day", "server").collect())
         assert got == sorted_rows([row[1:] for row in expected[name]]), name
     told = {row.path: row.error for row in table(spark, "errors", url).collect()}
@@ -183,7 +183,7 @@ def test_nothing_to_read_is_an_error(spark: Any, tmp_path: Path) -> None:
 def test_a_file_that_only_the_driver_sees_fails_the_task(days: Path, tmp_path: Path) -> None:
     from mcpproxy.spark.source import CaptureReader
 
-    one = Written(tmp_path / "one.mcpcap", "s", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "s", 1)
     one.handshake()
     one.close()
     for name in ("frames", "errors"):
@@ -197,7 +197,7 @@ def test_a_file_that_only_the_driver_sees_fails_the_task(days: Path, tmp_path: P
 
 def test_another_state_of_a_capture_has_an_id_of_its_own(spark: Any, tmp_path: Path) -> None:
     for name, calls in (("small", 1), ("large", 3)):
-        one = Written(tmp_path / f"{name}.mcpcap", name, 1)
+        one = CaptureWriter(tmp_path / f"{name}.mcpcap", name, 1)
         for number in range(calls):
             one.call(number, number, "search")
         one.close()
@@ -226,7 +226,7 @@ def children(of: int) -> Iterator[int]:
 
 
 def workers() -> list[int]:
-    """The Python processes of this Spark that read captures: each is a child of a daemon."""
+    """The Python processes of this Spark that read captures; the parent of each is a daemon."""
     found = []
     for pid in children(os.getpid()):
         try:
@@ -243,7 +243,7 @@ def workers() -> list[int]:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to find the workers in")
 def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scratch: Path) -> None:
     for number in range(6):
-        one = Written(tmp_path / f"{number}.mcpcap", "busy", number)
+        one = CaptureWriter(tmp_path / f"{number}.mcpcap", "busy", number)
         for id_ in range(CALLS):
             one.call(id_, id_, "search")
         one.close()
@@ -263,7 +263,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scr
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
         return sum(stage.numFailedTasks for stage in stages if stage)
 
-    # A worker that reads has a folder of its own.
+    # Each worker creates its own folder when it reads.
     wait_until(lambda: list(scratch.glob("mcpproxy-spark-*")) and workers(), "a worker that reads")
     for pid in workers():
         os.kill(pid, signal.SIGKILL)
@@ -271,7 +271,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scr
     assert not thread.is_alive()
     assert failed() >= 1
     assert Counter({row.capture: row["count"] for row in got}) == {f"{number:032x}": CALLS for number in range(6)}
-    for left in scratch.glob("mcpproxy-spark-*"):  # of the workers that were killed; the next ones would wait an hour
+    for left in scratch.glob("mcpproxy-spark-*"):  # left by killed workers; others would remove it after an hour
         assert left.stat().st_mode & 0o077 == 0
 
 

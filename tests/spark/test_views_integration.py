@@ -1,4 +1,4 @@
-"""Every view has the rows of DuckDB on Spark: over captures, and over a data set."""
+"""On Spark, every view has the rows that it has in DuckDB, over captures and over a data set."""
 
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from tests.spark.mixed import hostile, mixed
 
 HOSTILE = ("demo", "http")
 OVER_CAPTURES = ("calls", "findings_by_rule", "latency", "sse_streams", "startup", "stderr_lines", "tool_changes")
-"""Views of various tables. All of them are compared over a data set, and over captures in tests.bench.spark."""
+"""Views of various tables. All views are compared over a data set here, and over captures by tests.bench.spark."""
 ZONED = ("error_rates", "throughput", "flaky", "timeline")
-"""Views that make something of times."""
+"""Views that compute with times."""
 
 
 @pytest.fixture(scope="module")

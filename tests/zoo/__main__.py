@@ -2,9 +2,9 @@
 
     python -m tests.zoo [--only NAME]... [--hosts all] [--findings]
 
-An animal is a server or a client. Packages are downloaded from PyPI and npm once; what is started then can only reach
-loopback. Prints a line for each animal, then what recording changed, which findings of `check` are not judged yet, and
-what could not be installed or started.
+An animal is a server or a client. Packages are downloaded from PyPI and npm once; after that, every started program can
+only reach loopback. Prints a line for each animal, then what recording changed, the findings of `check` that are not
+judged yet, and the animals that could not be installed or started.
 Exit code: 0, or 1 if recording changed something or the findings are not those of findings.toml.
 """
 
@@ -30,7 +30,7 @@ HEADER = f"{'animal':24}{'capture':9}{'traffic':9}{'exit':6}{'stderr':8}{'frames
 
 
 def fetch(animals: Sequence[Animal]) -> dict[str, str]:
-    """Install what the animals need; returns name → why an animal cannot be installed."""
+    """Install what the animals need; returns name → reason for each animal that cannot be installed."""
     reasons: dict[tuple[str, tuple[str, ...]], str] = {}
     try:
         node()
@@ -58,7 +58,7 @@ def line_of(visit: Visit) -> str:
 
 
 def complaints(visit: Visit, known: Reviewed) -> list[str]:
-    """What is wrong with a visit, a line each."""
+    """What is wrong with a visit, one line each."""
     name = visit.animal.name
     told = [] if visit.kept else [f"{name}: the capture is damaged, or holds other bytes than were sent and received"]
     told += [f"{name}: {part}: {how}" for part, how in visit.different.items()]
@@ -68,7 +68,7 @@ def complaints(visit: Visit, known: Reviewed) -> list[str]:
 
 
 def tell_findings(visits: Sequence[Visit], known: Reviewed) -> None:
-    """Print every finding with its judgement; equal ones once, with a count."""
+    """Print every finding with its judgement; equal findings once, with a count."""
     for visit in visits:
         for finding, count in sorted(Counter(visit.findings).items(), key=lambda pair: (pair[0].rule, pair[0].message)):
             judged = known.get((visit.animal.name, finding.rule)) or known.get(("*", finding.rule))
@@ -84,14 +84,14 @@ def tell_mended(visits: Sequence[Visit], known: Reviewed) -> None:
 
 
 def chosen(animals: Sequence[Animal], options: argparse.Namespace) -> list[Animal]:
-    """The animals to visit: those that are named, else all but the slow ones, else all."""
+    """The animals to visit: the named ones, else all but the slow ones, or all with `--hosts all`."""
     if options.only:
         return [animal for animal in animals if animal.name in options.only]
     return [animal for animal in animals if options.hosts == "all" or not animal.slow]
 
 
 def main() -> int:
-    """Visit every animal and print the results."""
+    """Visit every animal and prints the results."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.zoo", description=__doc__.partition("\n")[0] if __doc__ else None
     )

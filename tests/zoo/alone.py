@@ -1,4 +1,4 @@
-"""A network namespace without a way out: what the zoo starts can reach nothing but loopback."""
+"""A network namespace without a way out: programs that the zoo starts can only reach loopback."""
 
 import ctypes
 import fcntl
@@ -12,7 +12,7 @@ _UP = 1
 
 
 def leave_the_network() -> str | None:
-    """Put this thread, and all that it starts, in a network namespace with only loopback.
+    """Move this thread, and every process it starts, to a network namespace with only loopback.
 
     Returns the reason if that is impossible, else None.
     """

@@ -39,7 +39,7 @@ Reviewed = dict[tuple[str, str], Judgement]
 
 
 def reviewed(text: str | None = None) -> Reviewed:
-    """The reviewed list, or the one in `text`.
+    """The reviewed list, read from findings.toml or `text`.
 
     Raises:
         ValueError: a rule is judged twice for an animal.
@@ -62,14 +62,14 @@ def checked(place: Place, capture: Path) -> list[Finding]:
 
 
 def unreviewed(animal: str, findings: Iterable[Finding], known: Reviewed) -> list[str]:
-    """Rules with findings that are not judged for this animal."""
+    """The rules with findings that are not judged for this animal."""
     return sorted(
         {finding.rule for finding in findings if not {(animal, finding.rule), ("*", finding.rule)} & known.keys()}
     )
 
 
 def gone(animal: str, findings: Iterable[Finding], known: Reviewed, *, right: bool = True) -> list[str]:
-    """Rules that were judged right (or wrong) for this animal, but no longer report anything."""
+    """The rules judged right (or wrong) for this animal that no longer report anything."""
     said = {finding.rule for finding in findings}
     return sorted(
         rule for (name, rule), judged in known.items() if name == animal and judged.right is right and rule not in said

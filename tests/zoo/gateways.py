@@ -3,9 +3,10 @@
     python -m tests.zoo.gateways [--server NAME]... [--gateway NAME]... [--client NAME]... [--keep DIR]
 
 Needs nginx and haproxy, which no registry has. A server is one of `SERVERS`, a gateway one of `GATEWAYS`, and a client
-is an official SDK. Prints a line for each combination: whether the client saw the same, and the findings of `check`
-except notes, with the side that they blame. Nothing here is judged: a gateway that times out is meant to be found. But
-changes that must not matter (tests.analysis.transformations) must not change who is blamed for what.
+is an official SDK. Prints a line for each combination: whether the client received the same, and the findings of
+`check` except notes, with the side that they blame. Findings are not judged here: a gateway that times out should be
+reported. But changes that must not matter (tests.analysis.transformations) must not change which side is blamed for
+what.
 Exit code: 0, or 1 if a client saw a difference, if a change changed something, or if nothing could be run.
 """
 
@@ -40,7 +41,7 @@ AT_ONCE = 2
 CLIENT_S = 90.0
 """How long a client may take."""
 BRIEF_S = 2
-"""What the gateways that time out allow; the slow tool takes twice as long."""
+"""The timeout of the gateways that time out; the slow tool takes twice as long."""
 BROTLI = Path("/usr/lib/nginx/modules/ngx_http_brotli_filter_module.so")
 
 _SDK_1 = (
@@ -91,7 +92,7 @@ NGINX = {
     "nginx-redirect": "",
     "nginx-restart": "proxy_buffering off;",
 }
-"""Name → the directives that set it apart."""
+"""Name → the directives that are specific to it."""
 HAPROXY = {"haproxy": "1h", "haproxy-brief": f"{BRIEF_S}s"}
 """Name → `timeout server`."""
 GATEWAYS = (*NGINX, *HAPROXY)
@@ -104,7 +105,7 @@ def missing() -> list[str]:
 
 
 def nginx_config(ports: dict[str, int], upstream: int) -> str:
-    """A server of nginx for each of its gateways."""
+    """A configuration with one nginx server for each nginx gateway."""
     load = f"load_module {BROTLI};" if BROTLI.exists() else ""
     temporary = "".join(f"{kind}_temp_path {kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     blocks = []
@@ -121,7 +122,7 @@ def nginx_config(ports: dict[str, int], upstream: int) -> str:
 
 
 def haproxy_config(ports: dict[str, int], upstream: int) -> str:
-    """A proxy of haproxy for each of its gateways."""
+    """A configuration with one haproxy proxy for each haproxy gateway."""
     return "".join(
         f"listen {name}\n  mode http\n  bind 127.0.0.1:{port}\n  timeout connect 5s\n  timeout client 1h\n"
         f"  timeout server {HAPROXY[name]}\n  server one 127.0.0.1:{upstream}\n"
@@ -133,7 +134,7 @@ def wait_to_listen(process: "subprocess.Popen[bytes]", port: int, stderr: Path) 
     """Wait until a started program listens.
 
     Raises:
-        WillNotStart: it ended, or took too long.
+        WillNotStart: it exited, or took too long.
     """
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
@@ -144,7 +145,7 @@ def wait_to_listen(process: "subprocess.Popen[bytes]", port: int, stderr: Path) 
 
 
 class Server:
-    """A server that listens on one port, and can be started again there."""
+    """A server that listens on one port and can be restarted there."""
 
     def __init__(self, animal: Animal, root: Path) -> None:
         self._animal, self._root = animal, root
@@ -155,7 +156,7 @@ class Server:
         """Start it, and wait until it listens.
 
         Raises:
-            WillNotStart: it does not.
+            WillNotStart: it does not listen.
         """
         work = self._root / "work"
         work.mkdir(parents=True, exist_ok=True)
@@ -165,7 +166,7 @@ class Server:
         wait_to_listen(self._process, self.port, self._root / "stderr")
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -173,7 +174,7 @@ class Server:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], root: Path, port: int) -> Iterator[None]:
-    """A gateway, ended with the block."""
+    """Run a gateway while the block runs."""
     with (root / "stderr").open("ab") as stderr:
         process = subprocess.Popen(command, cwd=root, stdout=stderr, stderr=stderr, stdin=subprocess.DEVNULL)
     try:
@@ -190,7 +191,7 @@ def running(command: Sequence[str], root: Path, port: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def gateways(root: Path, upstream: int) -> Iterator[dict[str, int]]:
-    """All gateways in front of one server: name → port."""
+    """Run all gateways in front of one server; yields name → port."""
     ports = {name: free_port() for name in GATEWAYS if name != "nginx-brotli" or BROTLI.exists()}
     of_nginx = {name: port for name, port in ports.items() if name in NGINX}
     of_haproxy = {name: port for name, port in ports.items() if name in HAPROXY}
@@ -205,7 +206,7 @@ def gateways(root: Path, upstream: int) -> Iterator[dict[str, int]]:
 
 
 def client_command(client: str, address: str, restarted: Server | None) -> list[str]:
-    """How a client is started."""
+    """The command that starts a client."""
     wait = ["wait"] if restarted is not None else []
     if client == "ts-1":
         return [str(node()), str(installed("npm", _SDK_1) / "programs/gateway_client.mjs"), address, *wait]
@@ -216,9 +217,9 @@ def run_client(command: Sequence[str], environment: dict[str, str], restarted: S
     """Run a client; returns what it saw, a line for each step, without what differs between any two runs.
 
     Args:
-        command: of the client.
-        environment: of the client.
-        restarted: a server to kill in the middle of the slow call and start again.
+        command: the command that starts the client.
+        environment: the client's environment.
+        restarted: a server to kill in the middle of the slow call, then restart.
     """
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -261,7 +262,7 @@ class Outcome:
 
     @property
     def is_same(self) -> bool:
-        """Whether the client saw the same."""
+        """Whether the client saw the same in both runs."""
         return self.direct == self.recorded
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
-"""Packages from PyPI and npm, each set in a directory of its own that is kept between runs.
+"""Packages from PyPI and npm, each set in its own directory, which is kept between runs.
 
-Those of the zoo are in `mcpproxy-zoo` in the user's cache directory (XDG_CACHE_HOME), those of the tests where
-`tests.fetch` says. A complete directory is never changed, as its name is derived from the versions; one that was left
-half done is made again. npm runs no scripts of packages. Node itself comes from npm, in one version for all, so that
-the machine need not have a recent one. If several processes need a directory, one downloads it and the others wait.
+The zoo's are in `mcpproxy-zoo` in the user's cache directory (XDG_CACHE_HOME), those of the tests in the directory that
+`tests.fetch` chooses. A complete directory is never changed, as its name is derived from the versions; an incomplete
+one is recreated. npm runs no package scripts. Node itself comes from npm, in one version for all, so the machine does
+not need a recent one. If several processes need a directory, one downloads it and the others wait.
 """
 
 import contextlib
@@ -22,8 +22,9 @@ from tests.zoo.rows import HERE, Registry
 
 NODE_VERSION = "24.21.0"
 FETCH_S = 400.0
-# With its defaults, npm had not given up after 400 s without a network; with these, it does within 3 s. By default, it
-# also waits 300 s for a response that never comes, as happened with Node on a new machine; these let it retry after 90.
+# With its defaults, npm did not give up within 400 s without a network; with these options, it gives up within 3 s. By
+# default, it also waits 300 s for a response that never comes, which happened with Node on a new machine; these options
+# let it retry after 90 s.
 PATIENCE = (
     *("--fetch-retries", "2", "--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "1000"),
     *("--fetch-timeout", "90000"),
@@ -33,10 +34,10 @@ _COMPLETE = ".complete"
 
 
 class Unavailable(Exception):
-    """The packages cannot be installed here; the text says why, on one line."""
+    """The packages cannot be installed here; the text is the reason, on one line."""
 
 
-class Lacking(Unavailable):
+class ToolMissing(Unavailable):
     """This machine lacks the registry's tool, so no registry was contacted."""
 
 
@@ -47,19 +48,19 @@ def cache() -> Path:
 
 
 def place_of(registry: Registry, packages: Sequence[str], under: Path | None = None) -> Path:
-    """Where these packages are, or will be: below a directory, by default the zoo's."""
+    """The directory where these packages are or will be installed, by default below the zoo's."""
     name = hashlib.sha256("\n".join((registry, platform.python_version(), *packages)).encode()).hexdigest()[:16]
     return (under or cache()) / f"{registry}-{name}"
 
 
 def node_packages() -> tuple[str, ...]:
-    """The package of npm that is Node for this machine, with its version."""
+    """The npm package of Node for this machine, with its version."""
     architecture = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return (f"node-{sys.platform}-{architecture}@{NODE_VERSION}",)
 
 
 def node(place: Path | None = None) -> Path:
-    """The path of Node, which is downloaded if it is not there yet.
+    """The path of Node, after downloading it if necessary.
 
     Args:
         place: the directory of its package; by default, the zoo's.
@@ -77,13 +78,13 @@ def is_complete(place: Path) -> bool:
 
 
 def installed(registry: Registry, packages: Sequence[str], under: Path | None = None) -> Path:
-    """The directory of these packages, which are downloaded if they are not there yet.
+    """The directory of these packages, after downloading them if necessary.
 
     Raises:
         Unavailable: the registry's tool is missing, or cannot install them.
     """
     place = place_of(registry, packages, under)
-    with alone_at(place):
+    with exclusive(place):
         if not is_complete(place):
             if place.exists():
                 shutil.rmtree(place)
@@ -99,13 +100,13 @@ def installed(registry: Registry, packages: Sequence[str], under: Path | None = 
 
 
 def bin_of(registry: Registry, place: Path) -> Path:
-    """The folder with the commands of the packages at a place."""
+    """The folder with the commands of the packages in a directory."""
     return place / ("node_modules/.bin" if registry == "npm" else "venv/bin")
 
 
 @contextlib.contextmanager
-def alone_at(place: Path) -> Iterator[None]:
-    """While the block runs, no other process is in such a block for the same place."""
+def exclusive(place: Path) -> Iterator[None]:
+    """Ensure that no other process is in such a block for the same directory while this one runs."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f"{place.name}.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -113,7 +114,7 @@ def alone_at(place: Path) -> Iterator[None]:
 
 
 def environment(place: Path, packages: Sequence[str]) -> None:
-    """Make a Python environment at a place, with packages and without pip.
+    """Create a Python environment in a directory, with these packages but without pip.
 
     Raises:
         Unavailable: pip cannot install them.
@@ -135,7 +136,7 @@ def environment(place: Path, packages: Sequence[str]) -> None:
 def _npm(place: Path, packages: Sequence[str]) -> list[str]:
     npm = shutil.which("npm")
     if npm is None:
-        raise Lacking("npm is not installed")
+        raise ToolMissing("npm is not installed")
     options = ["--prefix", str(place), "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error", *PATIENCE]
     return [npm, "install", "--prefer-offline", *options, *packages]
 
@@ -150,7 +151,7 @@ def _fetch(command: list[str], place: Path) -> None:
 
 
 def _reason(stderr: str) -> str:
-    """The line that says why: the last error of pip, or the last of npm that does not just name its log."""
+    """The reason: the last error line of pip, or npm's last one that does not merely name its log."""
     lines = [line for line in stderr.splitlines() if "error" in line.lower() and "complete log" not in line] or [
         "no error message"
     ]
@@ -158,7 +159,7 @@ def _reason(stderr: str) -> str:
 
 
 def _take_programs(place: Path) -> None:
-    """Copy the zoo's programs: Node looks for packages from the directory of the module that imports them."""
+    """Copy the zoo's programs, as Node looks for packages from the directory of the importing module."""
     programs = place / "programs"
     with contextlib.suppress(FileExistsError):
         programs.mkdir()

@@ -1,7 +1,7 @@
-"""What recording changed: compares a wrapped run with direct ones, which differ among themselves.
+"""Finds what recording changed, by comparing a wrapped run with direct ones, which may themselves differ.
 
 A run is what was received, in named parts. Where two direct runs differ in a word (a time, an id, a port), the wrapped
-run may have any word; all other bytes must be the same. Parts that are not in every direct run prove nothing.
+run may have any word; all other bytes must be the same. Parts that are not in every direct run are not required.
 """
 
 import difflib
@@ -15,11 +15,11 @@ Run = dict[str, bytes]
 _WORD = re.compile(rb"[\w.:+-]+|[^\w.:+-]")
 _ANY_WORD = rb"[\w.:+-]*"
 _CLOCK = re.compile(rb"\[\d\d/\d\d/\d\d \d\d:\d\d:\d\d\]")
-"""The time as Python's rich logs it: only if the second differs from the previous line's, else as many blanks."""
+"""The time as Python's rich logs it: it is replaced with blanks if the second is that of the previous line."""
 
 
 def differences(direct: Sequence[Run], wrapped: Run) -> dict[str, str]:
-    """How the wrapped run differs from the direct ones: part → the difference, in a few words."""
+    """How the wrapped run differs from the direct ones: part → a short description of the difference."""
     always = set.intersection(*(set(run) for run in direct))
     ever = set().union(*direct)
     found = dict.fromkeys(sorted(always - wrapped.keys()), "missing")
@@ -32,7 +32,7 @@ def differences(direct: Sequence[Run], wrapped: Run) -> dict[str, str]:
 
 
 def fits(direct: Sequence[bytes], wrapped: bytes) -> bool:
-    """Whether the bytes are those of the direct runs, except for words in which two of these differ."""
+    """Whether the bytes are those of a direct run, except for words that differ between two direct runs."""
     direct, wrapped = [_timeless(one) for one in direct], _timeless(wrapped)
     return wrapped in direct or any(_pattern(one, other).fullmatch(wrapped) for one, other in combinations(direct, 2))
 

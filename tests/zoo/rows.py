@@ -1,7 +1,7 @@
 """The animals of the zoo: the rows of servers.toml and clients.toml.
 
-A row says which packages and versions an animal needs, how it is started and what may be called. Placeholders in braces
-are filled in when it is started.
+A row specifies the packages and versions that an animal needs, how it is started and what may be called. Placeholders
+in braces are filled in when it is started.
 """
 
 import tomllib
@@ -23,27 +23,27 @@ class Animal:
     name: str
     registry: Registry
     packages: tuple[str, ...]
-    """Each with its version, in the form that the registry's tool accepts."""
+    """Each package with its version, in the form that the registry's tool accepts."""
     command: tuple[str, ...]
     transport: Transport = "stdio"
     path: str = ""
     """The path of a server's URL."""
     prepare: tuple[tuple[str, ...], ...] = ()
-    """Commands that are run before each start."""
+    """Commands to run before each start."""
     call: Mapping[str, Any] | None = None
-    """`params` of the one `tools/call`; None if every tool needs the network."""
+    """The `params` of its only `tools/call`; None if every tool needs the network."""
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    """Path below its working directory → text: a client's configuration."""
+    """Path relative to its working directory → text: a client's configuration."""
     slow: bool = False
-    """Whether it is a host that is only started with `HOSTS=all`."""
+    """Whether it is a host that is started only with `HOSTS=all`."""
 
 
 def read(kind: Literal["server", "client"], text: str | None = None) -> list[Animal]:
     """The rows of one kind, in order.
 
     Args:
-        kind: which file.
+        kind: which file to read.
         text: replaces the content of the file.
 
     Raises:
@@ -66,7 +66,7 @@ def _animal(row: dict[str, Any]) -> Animal:
 
 
 def filled(value: Any, places: Mapping[str, str]) -> Any:
-    """A value of a row with its placeholders filled in, at any depth; other text in braces stays as it is."""
+    """A value with all its placeholders filled in, at any depth; other text in braces stays as it is."""
     if isinstance(value, str):
         for name, place in places.items():
             value = value.replace("{" + name + "}", place)

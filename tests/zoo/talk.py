@@ -1,9 +1,9 @@
 """One raw client for every server: it sends the same bytes each time, and keeps every byte that it receives.
 
-There are two conversations. `handshake` is that of the revisions up to 2025-11-25: `initialize`, the lists that the
-server declares, one call, `ping`, and an unknown method. `discover` is that of 2026-07-28: `server/discover` and, if
-the server knows it, the lists, the call and the unknown method. A request that is not answered in time is abandoned, as
-a client would; with the recorder in between, the same must happen.
+There are two conversations. `handshake` follows the revisions up to 2025-11-25: `initialize`, the lists that the server
+declares, one call, `ping`, and an unknown method. `discover` follows 2026-07-28: `server/discover` and, if the server
+supports it, the lists, the call and the unknown method. The client abandons a request that is not answered in time;
+with the recorder in between, the same must happen.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ Scenario = Literal["handshake", "discover"]
 SCENARIOS: tuple[Scenario, ...] = ("handshake", "discover")
 
 ANSWER_S = 20.0
-"""How long a request may take; a server may take as long to start."""
+"""How long a request may take; a server may take as long to start up."""
 END_S = 8.0
-"""How long a server may take to end after its stdin was closed, before it is terminated."""
+"""How long a server may take to exit after its stdin is closed, before it is terminated."""
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
 WHO = {"name": "mcpproxy-zoo", "version": "1.0.0"}
 PREFIX = "io.modelcontextprotocol/"
@@ -34,7 +34,7 @@ META = {PREFIX + "protocolVersion": MODERN, PREFIX + "clientInfo": WHO, PREFIX +
 Message = dict[str, Any]
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """The transport of a conversation: how messages get to a server and back."""
 
     heard: Run
@@ -47,17 +47,17 @@ class Way(Protocol):
         """Send a message that expects no response."""
 
     def ask(self, message: Message) -> Message | None:
-        """Send a request; returns its response, or None if none comes."""
+        """Send a request; returns its response, or None if none arrives."""
 
     def agree(self, revision: str) -> None:
-        """Called when the revision is negotiated."""
+        """Called when the revision has been negotiated."""
 
     def leave(self) -> None:
         """End the session."""
 
 
-def converse(way: Way, scenario: Scenario, call: Mapping[str, Any] | None) -> None:
-    """Have one conversation, and leave."""
+def converse(way: Transport, scenario: Scenario, call: Mapping[str, Any] | None) -> None:
+    """Run one conversation, then end the session."""
     meta: Message = {}
     if scenario == "handshake":
         opening = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": WHO}
@@ -84,12 +84,12 @@ def _request(number: int, method: str, params: Mapping[str, Any]) -> Message:
 
 
 def encoded(message: Message) -> bytes:
-    """Compact JSON."""
+    """A message as compact JSON."""
     return json.dumps(message, separators=(",", ":")).encode()
 
 
 def parsed(text: bytes) -> Message:
-    """A message; empty if the text is not one."""
+    """A text as a message; empty if it is not one."""
     try:
         message = json.loads(text)
     except ValueError:
@@ -98,7 +98,7 @@ def parsed(text: bytes) -> Message:
 
 
 def part_names(messages: list[bytes]) -> Run:
-    """Messages by part name, as their order varies: responses by id, all others by method and count."""
+    """Messages by part name, as their order varies: responses by id, others by method and count."""
     run: Run = {}
     counted: Counter[str] = Counter()
     for text in messages:
@@ -118,18 +118,18 @@ class Stdio:
         self.said: list[bytes] = []
         self.messages: list[bytes] = []
         self.stdout = b""
-        """Everything that the server has written to stdout so far."""
+        """Everything that the server has written to stdout."""
         self._cut = 0
 
     def tell(self, message: Message) -> None:
-        """See `Way`; to a server that has ended, sends nothing."""
+        """See `Transport`; sends nothing to a server that has exited."""
         line = encoded(message) + b"\n"
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.session.say(line)
+            self.session.send(line)
             self.said.append(line)
 
     def ask(self, message: Message) -> Message | None:
-        """See `Way`; refuses requests that the server sends before the response."""
+        """See `Transport`; refuses requests that the server sends before the response."""
         self.tell(message)
         until = time.monotonic() + ANSWER_S
         while (line := self._line(until)) is not None:
@@ -141,11 +141,11 @@ class Stdio:
         return None
 
     def agree(self, revision: str) -> None:
-        """See `Way`."""
+        """See `Transport`."""
 
     def leave(self) -> None:
-        """Close stdin, and wait for the server to end; if it does not, end it with a signal."""
-        self.session.hang_up()
+        """Close stdin and wait for the server to exit; if it does not, send it signals."""
+        self.session.close_stdin()
         until, ending = time.monotonic() + END_S, ""
         while not self._more(until):
             if ending:
@@ -161,7 +161,7 @@ class Stdio:
         while (stop := self.stdout.find(b"\n", self._cut)) < 0:
             try:
                 chunk = self._read(until)
-            except AssertionError:  # nothing came in time
+            except AssertionError:  # nothing arrived in time
                 return None
             if not chunk:
                 return None
@@ -169,7 +169,7 @@ class Stdio:
         return line
 
     def _more(self, until: float) -> bool:
-        """Read to the end of stdout; returns whether it came in time."""
+        """Read to the end of stdout; returns whether it arrived in time."""
         try:
             while self._read(until):
                 pass
@@ -198,16 +198,16 @@ class Http:
         self._stream: Wire | None = None
 
     def tell(self, message: Message) -> None:
-        """See `Way`."""
+        """See `Transport`."""
         self._post(message)
 
     def ask(self, message: Message) -> Message | None:
-        """See `Way`."""
+        """See `Transport`."""
         answers = self._post(message)
         return next((answer for text in answers if (answer := parsed(text)).get("id") == message["id"]), None)
 
     def agree(self, revision: str) -> None:
-        """See `Way`; opens the stream of a session."""
+        """See `Transport`; opens the stream of a session."""
         self._revision = revision
         if self._session:
             self._stream = self._sent(b"GET", b"", {"Accept": "text/event-stream"})
@@ -255,7 +255,7 @@ class Http:
 
 
 class Sse:
-    """The transport of 2024-11-05: responses come on a stream that is opened first."""
+    """The transport of 2024-11-05: responses arrive on a stream that is opened first."""
 
     def __init__(self, address: tuple[str, int], path: str) -> None:
         self._address = address
@@ -269,7 +269,7 @@ class Sse:
         self._endpoint = found[1].decode() if found else path
 
     def tell(self, message: Message) -> None:
-        """See `Way`."""
+        """See `Transport`."""
         body = encoded(message)
         path = re.sub(r"^https?://[^/]*", "", self._endpoint)
         lines = [
@@ -286,13 +286,13 @@ class Sse:
         self.messages += messages
 
     def ask(self, message: Message) -> Message | None:
-        """See `Way`."""
+        """See `Transport`."""
         self.tell(message)
         found = self._seen(rb'data: *([^\r\n]*"id": *%d\b[^\r\n]*)[\r\n]' % message["id"])
         return parsed(found[1]) if found else None
 
     def agree(self, revision: str) -> None:
-        """See `Way`."""
+        """See `Transport`."""
 
     def leave(self) -> None:
         """Close the stream."""
@@ -303,7 +303,7 @@ class Sse:
         self.heard |= {"GET head": head} | {f"GET {part}": text for part, text in part_names(events).items()}
 
     def _seen(self, what: bytes) -> re.Match[bytes] | None:
-        """Wait for a match on the stream; returns None if it does not come in time."""
+        """Wait for a match on the stream; returns None if none arrives in time."""
         until = time.monotonic() + ANSWER_S
         while not (found := re.search(what, self._wire.received)) and (left := until - time.monotonic()) > 0:
             self._wire.sock.settimeout(left)
@@ -321,7 +321,7 @@ def connected(address: tuple[str, int]) -> Wire:
 
 
 def answered(wire: Wire, deadline_s: float) -> tuple[bytes, list[bytes]]:
-    """The head of a response and the messages in its body, as far as they came before the deadline."""
+    """The head of a response and the messages of its body that arrived before the deadline."""
     wire.sock.settimeout(deadline_s)
     with contextlib.suppress(TimeoutError, ConnectionResetError), wire:
         while not _is_complete(bytes(wire.received)) and _more(wire):
@@ -345,7 +345,7 @@ def _is_complete(answer: bytes) -> bool:
 
 
 def payloads(head: bytes, body: bytes) -> list[bytes]:
-    """The data of each event, or the body if it has no events; how it was cut into chunks does not matter."""
+    """The data of each event, or the body if it has no events; its division into chunks does not matter."""
     if b"\r\ntransfer-encoding: chunked" in head.lower():
         body = _unchunked(body)
     if b"text/event-stream" not in head.lower():

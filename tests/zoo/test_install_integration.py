@@ -1,4 +1,4 @@
-"""Fetching packages: it gives up soon without a registry, and one process fetches what several want."""
+"""Fetching packages fails quickly without a registry; what several processes need is fetched by one of them."""
 
 import os
 import shutil

@@ -14,15 +14,15 @@ from tests.analysis.traces import check, findings_of
 from tests.analysis.transformations import TRANSFORMATIONS, FrameLine, blamed, blames
 
 _OF_THE_TRANSFER = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Header fields that describe a body as transferred; a trace holds it decoded and complete."""
+"""Header fields that describe a body as transferred; a trace has it decoded and complete."""
 _LONGEST = 4 << 20
-"""The most bytes of a capture: larger ones reveal no more, and take long."""
+"""The size limit in bytes of a capture: larger ones reveal no more, and take long."""
 
 
 def judged_otherwise(capture: Path) -> list[str]:
-    """What is reported differently about an HTTP capture once it is a trace, and once that is changed; a line each.
+    """What is reported differently about an HTTP capture as a trace or once changed, one line each.
 
-    Captures over stdio, and those of more than 4 MiB, are left out.
+    Captures over stdio, and those of more than 4 MiB, are skipped.
     """
     case = retold(capture) if capture.stat().st_size <= _LONGEST else None
     if case is None or not case.members["frames"]:
@@ -50,7 +50,7 @@ def retold(capture: Path) -> Case | None:
 
 
 def _announced(item: Frame | Record) -> bool:
-    """Whether a server announces its address for messages in this item, as on the older transport."""
+    """Whether the server announces its address for messages in this item, as on the older transport."""
     return isinstance(item, Record) and "endpoints" in item.members
 
 
@@ -62,7 +62,7 @@ class _Teller:
         self._of: dict[tuple[object, str], list[Frame]] = {}
         """The frames of each exchange, by direction."""
         self._told: set[tuple[object, str]] = set()
-        """The HTTP messages whose beginning was already converted."""
+        """The HTTP messages whose head has already been converted."""
         for item in items:
             if isinstance(item, Frame):
                 self._of.setdefault((item.exchange, item.dir), []).append(item)

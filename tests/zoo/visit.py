@@ -1,4 +1,4 @@
-"""One animal, directly and through the recorder, in the same working directory."""
+"""Runs one animal, directly and through the recorder, in the same working directory."""
 
 import contextlib
 import shlex
@@ -21,22 +21,22 @@ from tests.zoo.findings import Finding, checked
 from tests.zoo.install import bin_of, node, place_of
 from tests.zoo.mask import Run, differences
 from tests.zoo.rows import HERE, Animal, filled
-from tests.zoo.talk import END_S, SCENARIOS, Http, Scenario, Sse, Stdio, Way, converse, parsed, part_names
+from tests.zoo.talk import END_S, SCENARIOS, Http, Scenario, Sse, Stdio, Transport, converse, parsed, part_names
 from tests.zoo.transformations import judged_otherwise
 
 START_S = 40.0
-"""How long a server may take to listen."""
+"""How long a server may take until it listens."""
 NOTICE_S = 0.5
-"""How long a server gets to notice that its client has left: some log it, and when recorded always have time to."""
+"""How long a server gets to notice that its client has left; some log it, and always have time to when recorded."""
 CLIENT_S = 90.0
 """How long a client may take."""
 TAP, SERVER = HERE / "programs/tap.py", HERE / "programs/mcp_2_server.py"
 DIRECT_RUNS = 5
-"""The most direct runs; more than two are only needed if two were alike by chance."""
+"""The most direct runs; more than two are only needed if the first two were the same by chance."""
 
 
 class WillNotStart(Exception):
-    """The animal does not work here, even directly; the text says why."""
+    """The animal does not work here, even directly; the text is the reason."""
 
 
 @dataclass
@@ -45,11 +45,11 @@ class Visit:
 
     animal: Animal
     kept: bool = True
-    """Whether each capture holds what was sent and received, byte for byte, and none is damaged."""
+    """Whether each capture is undamaged and holds what was sent and received, byte for byte."""
     closed: bool = True
-    """Whether its recorder closed each capture; a client that kills what it starts leaves no time for that."""
+    """Whether the recorder closed every capture; a client that kills its children leaves no time for that."""
     different: dict[str, str] = field(default_factory=dict)
-    """What differs from direct runs: part → the difference."""
+    """The differences from the direct runs: part → difference."""
     frames: int = 0
     findings: list[Finding] = field(default_factory=list)
     otherwise: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Visit:
     seconds: float = 0.0
 
     def is_same(self, part: str) -> bool:
-        """Whether `exit`, `stderr`, or `traffic` (all else) is as in a direct run."""
+        """Whether `exit`, `stderr`, or `traffic` (all else) is the same as in a direct run."""
         parts = {key.rpartition(": ")[2] for key in self.different}
         return not (parts - {"exit", "stderr"} if part == "traffic" else parts & {part})
 
@@ -79,7 +79,7 @@ def places_of(animal: Animal, work: Path, port: int) -> dict[str, str]:
 
 @contextlib.contextmanager
 def prepared(animal: Animal, root: Path, port: int) -> Iterator[tuple[Place, list[str], Path]]:
-    """An empty directory, always at the same path, with the animal's command line for it."""
+    """An empty directory, always at the same path, and the animal's command line for it."""
     if root.exists():
         shutil.rmtree(root)
     work = root / "work"
@@ -101,7 +101,7 @@ def prepared(animal: Animal, root: Path, port: int) -> Iterator[tuple[Place, lis
 
 
 def visit_server(animal: Animal, root: Path) -> Visit:
-    """Have both conversations with a server, each directly and recorded.
+    """Run both conversations with a server, each directly and recorded.
 
     Raises:
         WillNotStart: it does not answer the first request of the handshake, even directly.
@@ -210,7 +210,7 @@ def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run,
 
 
 def _wait_for_ends(note: Path, captures: Path | None) -> None:
-    """Wait for processes that the client left behind to end, and for the recorder to close its capture."""
+    """Wait until processes that the client left running have ended and the recorder has closed its capture."""
 
     def is_open() -> bool:
         recording = captures.rglob("*.mcpcap") if captures is not None else ()
@@ -247,7 +247,7 @@ def _direct(animal: Animal, root: Path, scenario: Scenario) -> Run:
 def _wrapped(animal: Animal, root: Path, scenario: Scenario) -> tuple[Run, bool, Path]:
     """Run a recorded scenario; returns what was received, whether the capture holds it all, and the capture's path.
 
-    The capture stays until the next run.
+    The capture is kept until the next run.
     """
     with prepared(animal, root, free_port()) as (place, command, work):
         capture = root / "zoo.mcpcap"
@@ -310,13 +310,13 @@ def _wait_for(session: Session, address: tuple[str, int], stderr: Path) -> None:
 
 
 def _last_words(text: bytes) -> str:
-    """The last line with the word `error`, else the last line."""
+    """The last line that contains `error`, else the last line."""
     lines = text.decode(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()] or ["it printed nothing"]
     return next((line for line in reversed(said) if "error" in line.lower()), said[-1])[:160]
 
 
-def _way(animal: Animal, address: tuple[str, int]) -> Way:
+def _way(animal: Animal, address: tuple[str, int]) -> Transport:
     return Http(address, animal.path) if animal.transport == "http" else Sse(address, animal.path)
 
 
@@ -324,7 +324,7 @@ def _kept_lines(stdio: Stdio, capture: Path) -> bool:
     return _recorded(capture) == (b"".join(stdio.said), stdio.stdout) and _is_whole(capture)
 
 
-def _kept_messages(way: Way, capture: Path) -> bool:
+def _kept_messages(way: Transport, capture: Path) -> bool:
     """Whether a capture holds what was sent, and all JSON that was received; nothing else becomes a frame."""
     said = [frame.raw for frame in frames(capture, "c2s")]
     heard = Counter(frame.raw for frame in frames(capture, "s2c") if parsed(frame.raw))

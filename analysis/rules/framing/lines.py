@@ -213,7 +213,7 @@ class NotAMessage(Rule):
         message = context.message
         # A value among several on a line is reported like an item of an array.
         is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
-        if is_among or (reason(message) == self.id and not context.is_beside):
+        if is_among or (reason(message) == self.id and not context.is_stray_body):
             yield self.finding(context, "a JSON value that is not an object, so not a message")
 
 

@@ -90,7 +90,7 @@ def status_text(http: HttpExchange) -> str:
 
 def said_text(http: HttpExchange) -> str:
     """Returns what a response says, as the end of a sentence, or an empty string if that is only its status."""
-    said = http.said
+    said = http.response_gist
     return f": {said}" if said and said.lower() not in status_text(http).lower() else ""
 
 
@@ -273,7 +273,7 @@ class BodyCut(ExchangeEndRule):
     source = "RFC 9112 §8"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        failed = [ended.request for ended in http.let_go if ended.outcome is Outcome.FAILED]
+        failed = [ended.request for ended in http.unawaited if ended.outcome is Outcome.FAILED]
         if http.media_type == STREAM or http.ended_by not in ("server", "error") or not failed:
             return ()
         announced = http.answer_fields.get("content-length", "")

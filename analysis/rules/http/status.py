@@ -118,7 +118,7 @@ class RequestNotAnswered(ExchangeEndRule):
             return ()
         # A cancellation may have been lost.
         requests = [context for context in requests_of(http) if context.message.seq > context.session.lost_seq]
-        cancelled = {ended.request.seq for ended in http.let_go if ended.outcome is Outcome.CANCELLED}
+        cancelled = {ended.request.seq for ended in http.unawaited if ended.outcome is Outcome.CANCELLED}
         waiting = [
             context
             for context in requests
@@ -153,7 +153,7 @@ class ResponseContentType(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not requests_of(http):
             return ()
-        media, said = short(http.media_type), f": {http.said}" if http.said else ""
+        media, said = short(http.media_type), f": {http.response_gist}" if http.response_gist else ""
         text = f"a request is answered with {media}{said}" if media else f"a response has no content type{said}"
         return self.in_response(http, session, text)
 

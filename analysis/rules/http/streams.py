@@ -71,7 +71,7 @@ class StreamEndedUnanswered(HttpRule):
         for http in self.state_for(session, list):
             if http.over is None or _is_excused(http, http.over):
                 continue
-            if ending.reason == "killed" and (_may_go_on(http) or session.heard.get("server", -1) < http.over.seq):
+            if ending.reason == "killed" and (_may_go_on(http) or session.last_seq.get("server", -1) < http.over.seq):
                 continue
             for context in requests_of(http):
                 if is_open(context, self.fold) and context.method != LISTEN and context.session is session:

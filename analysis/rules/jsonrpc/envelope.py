@@ -29,7 +29,7 @@ class EnvelopeRule(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         """Check an object that is not a message."""
-        return iter(()) if context.is_beside else self._check(context)
+        return iter(()) if context.is_stray_body else self._check(context)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         body = object_of(context.message)
@@ -94,7 +94,7 @@ class Unclassifiable(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         body = object_of(context.message)
-        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not context.is_beside:
+        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not context.is_stray_body:
             yield self.finding(context, "an object without method, result or error is not a message")
 
 

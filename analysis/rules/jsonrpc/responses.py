@@ -129,7 +129,7 @@ class ResultWithoutId(ResponseRule):
         if not answer.is_error and _is_nameless(answer):
             yield self.finding(
                 context,
-                with_guess("a result without an id answers nothing", context.meant),
+                with_guess("a result without an id answers nothing", context.guessed_request),
                 pointer="" if answer.id is None else "/id",
             )
 
@@ -234,7 +234,7 @@ class ErrorWithoutId(Rule):
 
     def _finding(self, context: MessageContext) -> Finding:
         text = "an error without an id, although all earlier messages were readable"
-        return self.finding(context, with_guess(text, context.meant))
+        return self.finding(context, with_guess(text, context.guessed_request))
 
     def _doubts(self, session: Session) -> _Doubts:
         # If the capture began in mid-session, earlier messages may explain one error of each side; lost records, any

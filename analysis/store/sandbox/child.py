@@ -53,14 +53,14 @@ def main() -> NoReturn:
     parent = Parent()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        child = Child(orjson.loads(parent.receive()), parent)
+        child = SandboxedConnection(orjson.loads(parent.receive()), parent)
     except Exception as error:  # noqa: BLE001 - the parent must learn of any failure here
         parent.send(orjson.dumps({"error": _error_members(error)}))
         os._exit(1)
     child.serve()
 
 
-class Child:
+class SandboxedConnection:
     """A locked connection, and the parent that sends it requests."""
 
     def __init__(self, setup: dict[str, Any], parent: Parent) -> None:

@@ -43,7 +43,7 @@ class CaptureSpans:
 
         The last one also counts the sessions, unless calls were selected.
         """
-        ended = self._final.take(self.calls.on_step(step), step)
+        ended = self._final.on_ended(self.calls.on_step(step), step)
         spans = self._spans(ended) if ended else []
         if step.end is not None and not self._filtered:
             self._count_sessions()

@@ -282,7 +282,7 @@ class ClientConnection(Side):
         if self._is_over or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
-        if self._rewriter is None or self._rewriter.leaves(data):
+        if self._rewriter is None or self._rewriter.passes_unchanged(data):
             self.transport.write(data)
             self._follow(self.responses.feed(data), read_ns)
         else:

@@ -94,7 +94,7 @@ class Rewriter:
         self._type = b""
         self._is_after_cr = False
 
-    def leaves(self, data: bytes) -> bool:
+    def passes_unchanged(self, data: bytes) -> bool:
         """Whether none of these bytes may have to be changed, as is usual: then the tap can be fed directly."""
         tap = self._tap
         if not tap.in_head:

@@ -10,7 +10,7 @@ from mcpproxy.tui.text.content import Attachment
 from mcpproxy.wording.units import size
 
 
-class Saved(NamedTuple):
+class SaveResult(NamedTuple):
     """What became of an attachment."""
 
     words: str
@@ -18,7 +18,7 @@ class Saved(NamedTuple):
     """Whether it could not be saved."""
 
 
-def saved(attachment: Attachment, name: str) -> Saved:
+def save(attachment: Attachment, name: str) -> SaveResult:
     """Save it, and say where, or why not.
 
     Args:
@@ -32,10 +32,10 @@ def saved(attachment: Attachment, name: str) -> Saved:
         data = attachment.decoded()
         _write(place, data)
     except FileExistsError:
-        return Saved(f"{place.name} already exists; choose another name", is_bad=True)
+        return SaveResult(f"{place.name} already exists; choose another name", is_bad=True)
     except (OSError, ValueError, RuntimeError) as error:
-        return Saved(f"cannot write {place}: {getattr(error, 'strerror', None) or error}", is_bad=True)
-    return Saved(f"saved {size(len(data))} to {sanitise(str(place))}")
+        return SaveResult(f"cannot write {place}: {getattr(error, 'strerror', None) or error}", is_bad=True)
+    return SaveResult(f"saved {size(len(data))} to {sanitise(str(place))}")
 
 
 def _write(place: Path, data: bytes) -> None:

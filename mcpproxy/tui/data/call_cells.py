@@ -7,8 +7,8 @@ from typing import Final
 
 from analysis.conversation.call import Call, Outcome
 from analysis.conversation.durations import Durations
+from mcpproxy.tui.data.column_filler import ColumnFiller
 from mcpproxy.tui.data.columns import BAD, NONE, OPEN, OUTCOMES
-from mcpproxy.tui.data.filling import Filling
 
 LEAST: Final = 20
 """The number of responses from which a kind has a usual time."""
@@ -23,16 +23,16 @@ _QUIET: Final = frozenset({_CODES[Outcome.CANCELLED], _CODES[Outcome.NOT_RECORDE
 class CallCells:
     """Writes the cells of the calls of one capture."""
 
-    def __init__(self, filling: Filling, most: int) -> None:
+    def __init__(self, filler: ColumnFiller, most: int) -> None:
         """Start without calls.
 
         Args:
-            filling: the columns.
+            filler: the columns.
             most: how many calls have cells.
         """
         self.left_out = 0
         """Requests above the maximum."""
-        self._filling, self._most = filling, most
+        self._filler, self._most = filler, most
         self._durations: dict[int, Durations] = {}
         self._next: dict[int, float] = {}
 
@@ -44,16 +44,16 @@ class CallCells:
             row: the row that has changed it; NONE at the end of the capture.
             is_last: whether nothing can change it after this.
         """
-        filling, calls, number = self._filling, self._filling.columns.calls, call.number
+        filler, calls, number = self._filler, self._filler.columns.calls, call.number
         if number >= self._most:
             self.left_out = max(self.left_out, number + 1 - self._most)
             return
         if number >= len(calls):
             self._add_call(call, row)
         else:
-            self._filling.change_call(number)
+            self._filler.change_call(number)
         settled, is_known = call.settled, not call.is_forgotten and (is_last or not call.request.id.pairs)
-        if call.meant_for_it is not None and call.response is None:
+        if call.guessed_response is not None and call.response is None:
             self._note_meant(call)
         if settled is None and call.cancellation is None and not is_known:
             return
@@ -65,12 +65,12 @@ class CallCells:
         if abandoned_ns is not None:
             calls.abandoned_ns[number] = min(abandoned_ns, _MAX_DURATION_NS)
         if is_news and call.response is None:
-            filling.mark(calls.request[number], BAD)
+            filler.mark(calls.request[number], BAD)
         before = calls.outcome[number]
         response = call.response
         if response is not None and calls.response[number] == NONE:
             latency_ns = min(call.latency_ns or 0, _MAX_DURATION_NS)
-            calls.response[number] = filling.row_of(response.seq, row)
+            calls.response[number] = filler.row_of(response.seq, row)
             calls.latency_ns[number] = latency_ns
             calls.is_inexact[number] = not call.has_exact_times
             if call.has_exact_times:
@@ -83,7 +83,7 @@ class CallCells:
         calls.end[number] = self._end_of(call, row)
         calls.settled.append(number)
         if response is None and code not in _QUIET and (settled is not None or is_known):
-            filling.mark(calls.request[number], BAD)
+            filler.mark(calls.request[number], BAD)
 
     def _end_of(self, call: Call, row: int) -> int:
         """The row with which a call ended: the first of its response, its cancellation and its failure over HTTP.
@@ -92,18 +92,18 @@ class CallCells:
             call: the call.
             row: the row that has changed it; NONE at the end of the capture, which does not end a call.
         """
-        return row if call.over is None else self._filling.row_of(call.over.seq, row)
+        return row if call.over is None else self._filler.row_of(call.over.seq, row)
 
     def _note_meant(self, call: Call) -> None:
         """Record which response was probably meant for a call: the first that was."""
-        answer, notes = call.meant_for_it, self._filling.notes
+        answer, notes = call.guessed_response, self._filler.notes
         if answer is not None and not notes.has("probable", call.number):
             notes.add("probable", call.number, answer.seq, answer.id)
 
     def _note_cancelled(self, call: Call, row: int) -> None:
-        is_cancelled, seq = self._filling.columns.calls.is_cancelled, call.cancelled_seq
+        is_cancelled, seq = self._filler.columns.calls.is_cancelled, call.cancelled_seq
         if seq is not None and not is_cancelled[call.number]:
-            self._filling.notes.add("cancelled", call.number, self._filling.row_of(seq, row))
+            self._filler.notes.add("cancelled", call.number, self._filler.row_of(seq, row))
         is_cancelled[call.number] = seq is not None
 
     def _note_carrier(self, call: Call, row: int) -> None:
@@ -111,18 +111,18 @@ class CallCells:
         http, carrier = call.http, call.request.frames[0].exchange
         if http is None or call.response is not None:
             return
-        broken, is_failed = call.broken, call.outcome is Outcome.FAILED
+        broken, is_failed = call.exchange_end, call.outcome is Outcome.FAILED
         if http.number == carrier and not (is_failed and broken != http.over):
             return
-        at = None if broken is None else self._filling.row_of(broken.seq, row)
-        self._filling.notes.add("carried", call.number, http.number, at)
+        at = None if broken is None else self._filler.row_of(broken.seq, row)
+        self._filler.notes.add("carried", call.number, http.number, at)
 
     def _add_call(self, call: Call, row: int) -> None:
-        filling = self._filling
-        calls, kind, usual_ns = filling.columns.calls, filling.kinds.number(call), filling.columns.usual_ns
+        filler = self._filler
+        calls, kind, usual_ns = filler.columns.calls, filler.kinds.number(call), filler.columns.usual_ns
         if kind >= len(usual_ns):
             usual_ns.append(-1)
-        calls.request.append(filling.row_of(call.request.seq, row))
+        calls.request.append(filler.row_of(call.request.seq, row))
         calls.response.append(NONE)
         calls.latency_ns.append(-1)
         calls.abandoned_ns.append(-1)
@@ -141,4 +141,4 @@ class CallCells:
             self._next[kind] = durations.count * _GROWN
             usual_ns = durations.quantiles(0.95)[0]
             assert usual_ns is not None
-            self._filling.set_usual(kind, usual_ns)
+            self._filler.set_usual(kind, usual_ns)

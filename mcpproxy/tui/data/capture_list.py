@@ -126,7 +126,7 @@ class CaptureList:
         """Whether the list is hidden; it then does no work, so that the visible screen has the processor."""
         self.in_view: Sequence[ListedCapture] = ()
         """The visible captures, which are read before all others."""
-        self.unheard: Sequence[RoutedServer] = ()
+        self.unrecorded_servers: Sequence[RoutedServer] = ()
         """The routed servers that have no capture yet."""
         self._find = find
         self._routed = routed
@@ -218,8 +218,11 @@ class CaptureList:
             return False
         self._next_routed = now + CLIENTS_S
         heard = {capture.server for capture in self.captures} | {capture.path.parent.name for capture in self.captures}
-        before, self.unheard = self.unheard, [server for server in self._routed() if server.name not in heard]
-        return list(before) != self.unheard
+        before, self.unrecorded_servers = (
+            self.unrecorded_servers,
+            [server for server in self._routed() if server.name not in heard],
+        )
+        return list(before) != self.unrecorded_servers
 
 
 def _time_of(path: Path) -> int:

@@ -104,7 +104,7 @@ class Calls:
         return len(self.outcome)
 
 
-class Unusual(NamedTuple):
+class UnusualMessage(NamedTuple):
     """A message that its row alone does not show."""
 
     call: int
@@ -166,14 +166,14 @@ class Columns:
         word = self._joined[at] if at < len(self._joined) else 0
         return word & _NUMBERS if word and word >> _NUMBER == row else None
 
-    def unusual(self, row: int) -> list[Unusual]:
+    def unusual(self, row: int) -> list[UnusualMessage]:
         """The messages of a row that it alone does not show, in their order; any other row has none."""
         if row >= self.understood or not self.marks[row] & UNUSUAL:
             return []
         words = self._unusual
         found = words[bisect_left(words, row << _OF_ROW) : bisect_left(words, (row + 1) << _OF_ROW)]
         pairs = [(word & _NUMBERS, word >> _NUMBER & 3) for word in found]
-        return [Unusual(NONE if call == _NUMBERS else call, taken) for call, taken in pairs]
+        return [UnusualMessage(NONE if call == _NUMBERS else call, taken) for call, taken in pairs]
 
     # ---- in the worker
 
@@ -183,7 +183,7 @@ class Columns:
         insert(self._joined, word)
         return word
 
-    def add_unusual(self, row: int, place: int, unusual: Unusual) -> int:
+    def add_unusual(self, row: int, place: int, unusual: UnusualMessage) -> int:
         """Record an unusual message at a place among those of its row; returns the word to send."""
         call = _NUMBERS if unusual.call == NONE else unusual.call
         word = row << _OF_ROW | min(place, MAX_MESSAGES_PER_ROW - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call

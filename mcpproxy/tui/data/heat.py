@@ -103,7 +103,7 @@ class HeatMap:
         return False
 
 
-class Heat:
+class HeatMaps:
     """The maps of one capture. One thread steps; the drawing thread requests a map, and draws the last one."""
 
     def __init__(self, reading: Reading) -> None:
@@ -114,7 +114,7 @@ class Heat:
         self._making: HeatMap | None = None
         self._next = 0.0
 
-    def want(self, key: HeatKey) -> None:
+    def request(self, key: HeatKey) -> None:
         """Request that this map is computed next."""
         self._wanted = key
 

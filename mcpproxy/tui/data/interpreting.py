@@ -14,9 +14,9 @@ from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.record import Record
 from mcpproxy.tui.data.call_cells import CallCells
+from mcpproxy.tui.data.column_filler import ColumnFiller
 from mcpproxy.tui.data.columns import BAD, BESIDE, NONE, Batch
 from mcpproxy.tui.data.conversation import PEERS, Loss
-from mcpproxy.tui.data.filling import Filling
 from mcpproxy.tui.data.message_cells import MessageCells
 
 LOSSES: Final = 1000
@@ -38,8 +38,8 @@ class Interpreter:
             most: how many rows, and how many calls, have columns.
         """
         self._reading, self._most = reading, most
-        self._filling = Filling()
-        self._calls, self._messages = CallCells(self._filling, most), MessageCells(self._filling)
+        self._filler = ColumnFiller()
+        self._calls, self._messages = CallCells(self._filler, most), MessageCells(self._filler)
         self._is_cut = False
         """Whether there are more rows than are kept; those left out may hold responses."""
         self._losses: list[Loss] = []
@@ -50,7 +50,7 @@ class Interpreter:
 
     def on_step(self, step: Step) -> None:
         """Process the next step of the reading; rows beyond the limit are not interpreted."""
-        entry, columns = step.item, self._filling.columns
+        entry, columns = step.item, self._filler.columns
         row = columns.understood
         if step.end is not None and not self._is_cut:
             for call in step.changed:
@@ -60,7 +60,7 @@ class Interpreter:
         if row >= self._most:
             self._is_cut = True
             return
-        self._filling.add_row(self._filling.seqs.last if isinstance(entry, Damage) else entry.seq)
+        self._filler.add_row(self._filler.seqs.last if isinstance(entry, Damage) else entry.seq)
         for call in step.changed:
             self._calls.on_call(call, row)
         if isinstance(entry, Damage):
@@ -109,21 +109,21 @@ class Interpreter:
             read_bytes: how much of it was read.
             has_ended: whether nothing more will change.
         """
-        filling = self._filling
-        kinds = filling.kinds.all
-        for first in range(filling.new_kinds, len(kinds), KINDS_AT_ONCE):
+        filler = self._filler
+        kinds = filler.kinds.all
+        for first in range(filler.new_kinds, len(kinds), KINDS_AT_ONCE):
             yield {"kinds": [[*kind] for kind in kinds[first : first + KINDS_AT_ONCE]], "first": first}
-        yield from filling.notes.news()
+        yield from filler.notes.news()
         yield from self._new_peers
         self._new_peers = []
         state = self._state()
         if state != self._told:
             yield {name: value for name, value in state.items() if self._told.get(name) != value}
             self._told = state
-        rows, last_seq = filling.columns.understood, filling.seqs.last
+        rows, last_seq = filler.columns.understood, filler.seqs.last
         batch = Batch(job, rows, last_seq, read_bytes, has_ended=False)
         last = b""
-        for parts in filling.batches():
+        for parts in filler.batches():
             if last:
                 yield batch._replace(parts=last)
             last = parts
@@ -139,7 +139,7 @@ class Interpreter:
             "lost": [*self._reading.losses],
             "forgotten": [loss.text for loss in self._reading.forgotten],
             "losses": [*self._losses],
-            "unknown": [self._calls.left_out, self._filling.notes.left_out, self._filling.unjoined],
+            "unknown": [self._calls.left_out, self._filler.notes.left_out, self._filler.unjoined],
         }
 
 

@@ -15,7 +15,7 @@ from analysis.conversation.call import ERRORS, Outcome
 from analysis.conversation.durations import Durations
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.columns import NONE, OUTCOMES
-from mcpproxy.tui.data.course import Course
+from mcpproxy.tui.data.durations_over_time import DurationsOverTime
 from mcpproxy.tui.data.reading import Reading
 
 REQUESTS_AT_ONCE: Final = 20_000
@@ -92,7 +92,7 @@ class Latencies:
         self._late_of: Counter[int] = Counter()
         self._slowest: dict[int, int] = {}
         """The slowest call of each kind."""
-        self._course: tuple[int | None, Course] = None, Course()
+        self._course: tuple[int | None, DurationsOverTime] = None, DurationsOverTime()
         self._stale: set[int] = set()
         self._wrote = 0.0
 
@@ -186,7 +186,7 @@ class Latencies:
         if kind is None:
             return False
         if self._course[0] != kind:
-            self._course, self._traced = (kind, Course()), 0
+            self._course, self._traced = (kind, DurationsOverTime()), 0
         course, end = self._course[1], min(self._settled, self._traced + REQUESTS_AT_ONCE)
         if (
             self._traced == end

@@ -3,7 +3,7 @@
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
 results, which are kept in columns here (`Columns`). The rest of a row is read from the file again when the row is
-shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`kept.py`).
+shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`cache_of.py`).
 """
 
 import re
@@ -48,7 +48,7 @@ from mcpproxy.tui.data.columns import (
 from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
-from mcpproxy.tui.data.kept import is_kept, keep, kept
+from mcpproxy.tui.data.output_caches import cache_of, is_cached, save
 from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.wording.records import Remark, remark_on
 
@@ -76,7 +76,7 @@ class Reading:
         self.most = ROWS
         """How many rows it has at most, and how many calls."""
         # What is read now must not be kept for a file that takes the place of this one.
-        self._kept = kept(path, "rows", self.most) if path.is_file() and is_kept(path) else None
+        self._kept = cache_of(path, "rows", self.most) if path.is_file() and is_cached(path) else None
         """Where to keep the rows; None if they are kept already, or are not to be kept."""
         self.index = Index(path, self.most)
         self.findings = Findings(self.index)
@@ -283,11 +283,11 @@ class Reading:
         """Whether a row is a line of a message that began in an earlier row."""
         return bool(self._marks(row) & CONTINUED)
 
-    def is_beside(self, row: int) -> bool:
+    def is_stray_body(self, row: int) -> bool:
         """Whether a row is an HTTP body that need not be a message, and is not."""
         return bool(self._marks(row) & BESIDE)
 
-    def is_again(self, row: int) -> bool:
+    def is_repeat(self, row: int) -> bool:
         """Whether a row repeats a message whose HTTP exchange was redirected."""
         return bool(self._marks(row) & AGAIN)
 
@@ -355,7 +355,7 @@ class Reading:
             self._show_new()
         if self.index.has_ended and self._kept is not None and not self._is_closed:
             kept_, self._kept = self._kept, None
-            keep(kept_, self._saved())
+            save(kept_, self._saved())
         self._write_due()
         before, self._told_of, had_ended, self._had_ended = self._told_of, self._told, self._had_ended, self.has_ended
         return is_busy or (before, had_ended) != (self._told_of, self._had_ended)
@@ -409,8 +409,11 @@ class Reading:
         if isinstance(item, Record):
             self._note_record(row, item)
         if remark is not None and not (isinstance(item, Record) and item.rec in ("stall", "header")):
-            is_beside = remark.role == "dim"
-            self._remarked[row] = is_beside, is_beside and isinstance(item, Record) and self.http.is_in_answer(item)
+            is_stray_body = remark.role == "dim"
+            self._remarked[row] = (
+                is_stray_body,
+                is_stray_body and isinstance(item, Record) and self.http.is_in_answer(item),
+            )
             self.end = remark if remark.is_end else self.end
 
     def _note_event(self, row: int, item: Frame | Record | Damage) -> None:
@@ -439,9 +442,9 @@ class Reading:
             self.shown.extend(range(start, count))
             return
         rows = [row for row in range(start, count) if self.index.is_frame(row) or row in self._remarked]
-        for row, (is_beside, is_in_answer) in self._remarked.items():
+        for row, (is_stray_body, is_in_answer) in self._remarked.items():
             place = len(self.shown) + bisect_left(rows, row)
-            if is_beside:
+            if is_stray_body:
                 self._beside.add(place)
             if is_in_answer:
                 self._in_answers.add(place)

@@ -70,8 +70,8 @@ class Row(Facts):
         return () if self._frame is None else (self._frame,)
 
     @property
-    def is_beside(self) -> bool:
-        return self._reading.is_beside(self._row)
+    def is_stray_body(self) -> bool:
+        return self._reading.is_stray_body(self._row)
 
     @property
     def is_request(self) -> bool:

@@ -19,7 +19,7 @@ from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.client_captures import ClientCaptures
 from mcpproxy.tui.data.columns import NONE, OUTCOMES, ROWS
-from mcpproxy.tui.data.heat import Heat, HeatKey, HeatMap
+from mcpproxy.tui.data.heat import HeatKey, HeatMap, HeatMaps
 from mcpproxy.tui.data.reading import Reading
 
 BLOCK: Final = 256
@@ -92,7 +92,7 @@ class Timeline:
         """
         self.reading = reading
         self.offset_ns = offset_ns
-        self.heat = Heat(reading)
+        self.heat = HeatMaps(reading)
         self.is_cut = False
         """Whether reading stopped before its end because the captures are too large."""
         self._ends = array("q")
@@ -203,7 +203,7 @@ class Timeline:
         """The last map of what began in a stretch, or None if there is none yet; a newer one is computed if needed."""
         offset, settled = self.offset_ns, self._settled
         first, last = self._at(start_ns), self._at(end_ns)
-        self.heat.want(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
+        self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
         return self.heat.map
 
     def near(self, row: int) -> int | None:

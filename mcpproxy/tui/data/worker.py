@@ -34,7 +34,7 @@ from captures.listing import segments
 from captures.tail import Tail
 from mcpproxy.tui.data.columns import Batch, renumbered
 from mcpproxy.tui.data.interpreting import Interpreter
-from mcpproxy.tui.data.kept import is_kept, kept
+from mcpproxy.tui.data.output_caches import cache_of, is_cached
 
 STEP: Final = 64 << 10
 """Bytes read per step: some 20 ms."""
@@ -286,7 +286,7 @@ class Task:
         self._behind_since: float | None = None
         """Since when the pass for both purposes has been behind."""
         self._passes: list[Pass | CachedPass] = []
-        if self.is_shown and is_kept(path):
+        if self.is_shown and is_cached(path):
             self._add("meaning", most)
             if with_rules:
                 self._add("findings", most)
@@ -301,7 +301,7 @@ class Task:
     def _add(self, about: About, most: int) -> None:
         """Add a pass for one purpose over a large closed capture; from the cache, if there was such a pass before."""
         is_urgent = about == "meaning"
-        telling = kept(self._path, about, most)
+        telling = cache_of(self._path, about, most)
         messages = telling.cached()
         if messages is not None:
             self._passes.append(CachedPass(self.number, messages, self._tell, is_urgent=is_urgent))

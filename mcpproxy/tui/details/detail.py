@@ -25,7 +25,7 @@ from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording import units
 from mcpproxy.wording.exact_json import parse
-from mcpproxy.wording.facts import Fact, cancellation, facts_beside, outcome
+from mcpproxy.wording.facts import Fact, cancellation, outcome, related_facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.spans import Role, Span
@@ -152,7 +152,7 @@ def _beside(reading: Reading, row: int) -> list[list[Span]]:
     if not isinstance(item, Frame) or item.verdict.kind == "batch":
         return []
     message = message_at(reading, row, item)
-    return [*map(_fact, facts_beside(message, meaning_at(reading, row, message)))]
+    return [*map(_fact, related_facts(message, meaning_at(reading, row, message)))]
 
 
 def _became(reading: Reading, number: int) -> Iterator[Fact]:

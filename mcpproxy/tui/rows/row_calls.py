@@ -105,7 +105,7 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
     request = request_of(reading, number)
     if request is None:
         return None
-    call, calls = Call(request, meant_for_it=reading.conversation.probable_answers.get(number)), reading.calls
+    call, calls = Call(request, guessed_response=reading.conversation.probable_answers.get(number)), reading.calls
     if response is not None:
         call.answer(response)
         call.stall_ns = max(0, response.t_ns - request.t_ns - calls.latency_ns[number])
@@ -126,9 +126,9 @@ def _carry(reading: Reading, number: int, call: Call) -> None:
     if call.settled is not Outcome.FAILED or call.http is None:
         return
     if told is None:
-        call.broken = call.http.over
+        call.exchange_end = call.http.over
     elif told.broken is not None and told.broken < len(reading.index):
-        call.broken = RecordRef(reading.index.entry(told.broken).seq, reading.index.t_ns(told.broken))
+        call.exchange_end = RecordRef(reading.index.entry(told.broken).seq, reading.index.t_ns(told.broken))
 
 
 def late_ns(reading: Reading, number: int) -> int | None:
@@ -149,7 +149,7 @@ def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
     item = index.read_item(row)
     if not isinstance(item, Frame):
         # An exchange that the client leaves is abandoned at any time.
-        call.has_left, call.broken = abandoned_ns is not None, mark
+        call.client_closed, call.exchange_end = abandoned_ns is not None, mark
         return
     of_row = [one.params for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]
     told = [params for params in of_row if isinstance(params, dict)]

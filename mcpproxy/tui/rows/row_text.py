@@ -160,13 +160,13 @@ def meaning_at(reading: Reading, row: int, message: Message) -> Meaning:
     """What the message in a row means, put together from what was kept of it."""
     calls, number = reading.calls, reading.call(row)
     if isinstance(message, Invalid):
-        return Meaning(is_beside=reading.is_beside(row))
+        return Meaning(is_stray_body=reading.is_stray_body(row))
     if isinstance(message, Request):
-        return Meaning(is_again=reading.is_again(row))
+        return Meaning(is_repeat=reading.is_repeat(row))
     if isinstance(message, Notification):
         cancellation = reading.conversation.cancellations.get(row)
         if cancellation is None or cancellation.call >= len(calls):
-            return Meaning(id_state=reading.misfit(row), is_again=reading.is_again(row))
+            return Meaning(id_state=reading.misfit(row), is_repeat=reading.is_repeat(row))
         request = request_of(reading, cancellation.call)
         waited_ns, is_abandoned = cancellation.waited_ns, cancellation.is_abandoned
         return Meaning(cancels=request, cancelled_after_ns=waited_ns, is_abandoned=is_abandoned)

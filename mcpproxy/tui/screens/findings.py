@@ -126,7 +126,7 @@ class FindingsScreen(ListScreen):
 
     @on(Checked)
     @on(events.ScreenResume)
-    @on(WordBox.Sought)
+    @on(WordBox.WordsChanged)
     def update_rows(self) -> None:
         """Show the findings so far that match the words."""
         findings = self.findings

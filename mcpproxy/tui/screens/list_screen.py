@@ -137,7 +137,7 @@ class ListScreen(TitledScreen):
         self.app.pop_screen()
 
     @on(FilterBox.Cancelled)
-    @on(WordBox.Kept)
+    @on(WordBox.Confirmed)
     def _box_left(self) -> None:
         self.leave_box()
 

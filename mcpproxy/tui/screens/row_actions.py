@@ -7,7 +7,7 @@ from typing import Final
 from captures.paths import safe_name
 from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import CopyForm, forms
-from mcpproxy.tui.copies.saving import Saved, saved
+from mcpproxy.tui.copies.saving import SaveResult, save
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
@@ -120,10 +120,10 @@ class RowActions:
 
         def take(name: str | None) -> None:
             if name and name.strip():
-                self._thread.submit(lambda: self._screen.call_later(self._say, saved(attachment, name.strip())))
+                self._thread.submit(lambda: self._screen.call_later(self._say, save(attachment, name.strip())))
 
         default = f"{safe_name(self._reading.name)}-{seq}{place}.{attachment.ending}"
         self._screen.app.push_screen(LineScreen(f"save {attachment.words} to", default), take)
 
-    def _say(self, outcome: Saved) -> None:
+    def _say(self, outcome: SaveResult) -> None:
         notify(self._screen.app, outcome.words, bad=outcome.is_bad)

@@ -99,11 +99,13 @@ class SessionRows(MemoryRows[ListedCapture]):
         if tally is None:
             return (
                 Span(
-                    f"{units.few(findings.tally.wrong)}…" if findings is not None and findings.tally.wrong else "…",
+                    f"{units.short_count(findings.tally.wrong)}…"
+                    if findings is not None and findings.tally.wrong
+                    else "…",
                     "dim",
                 ),
             )
-        return (Span(units.few(tally.wrong), "bad" if tally.errors else "plain" if tally.wrong else "dim"),)
+        return (Span(units.short_count(tally.wrong), "bad" if tally.errors else "plain" if tally.wrong else "dim"),)
 
     def _summary_cells(self, capture: ListedCapture, summary: Summary) -> dict[str, Sequence[Span]]:
         cells: dict[str, Sequence[Span]] = {
@@ -117,8 +119,10 @@ class SessionRows(MemoryRows[ListedCapture]):
             **cells,
             "client": (Span(summary.client or "–"),),
             "revision": _revisions(summary),
-            "frames": (Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.few(summary.frames)),),
-            "errors": (Span(units.few(summary.errors), "bad" if summary.errors else "dim"),),
+            "frames": (
+                Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.short_count(summary.frames)),
+            ),
+            "errors": (Span(units.short_count(summary.errors), "bad" if summary.errors else "dim"),),
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
             "traffic": trouble(summary, self.traffic_width)
             or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
@@ -162,7 +166,7 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
         return (Span(f"…{units.brief(waited_ns)}", "bad"),)
     if not summary.abandoned:
         return ()
-    text, short = f"{summary.abandoned:,} abandoned", f"{units.few(summary.abandoned)} aband"
+    text, short = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
     return (Span(text if len(text) <= width else short, "bad"),)
 
 
@@ -198,7 +202,7 @@ class SessionsScreen(ListScreen):
 
     DEFAULT_CSS = """
     SessionsScreen #nothing { padding: 1 2; display: none; height: 1fr; }
-    SessionsScreen #unheard { padding: 0 1; display: none; height: 1; }
+    SessionsScreen #unrecorded { padding: 0 1; display: none; height: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
@@ -235,7 +239,7 @@ class SessionsScreen(ListScreen):
         yield ClickableLine(id="title")
         yield Table(COLUMNS, id="sessions")
         yield SafeText(id="nothing")
-        yield SafeText(id="unheard")
+        yield SafeText(id="unrecorded")
         yield self.box
         yield Foot()
 
@@ -316,7 +320,7 @@ class SessionsScreen(ListScreen):
         self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
 
     @on(ListChanged)
-    @on(WordBox.Sought)
+    @on(WordBox.WordsChanged)
     def update_rows(self) -> None:
         """Show the captures that match the words."""
         words = self.box.words.lower().split()
@@ -335,14 +339,14 @@ class SessionsScreen(ListScreen):
         is_empty = has_looked and not self._listed
         self.query_one("#nothing", SafeText).display = is_empty
         self.display_table(is_shown=not is_empty)
-        self._show_unheard()
+        self._show_unrecorded()
         self.show_title()
 
-    def _show_unheard(self) -> None:
+    def _show_unrecorded(self) -> None:
         """Name the routed servers that have no recording yet."""
-        line = self.query_one("#unheard", SafeText)
-        line.display = bool(self.capture_list.unheard)
-        names = ", ".join(f"{server.name} ({server.client})" for server in self.capture_list.unheard)
+        line = self.query_one("#unrecorded", SafeText)
+        line.display = bool(self.capture_list.unrecorded_servers)
+        names = ", ".join(f"{server.name} ({server.client})" for server in self.capture_list.unrecorded_servers)
         line.show([Span("routed, no traffic yet: ", "dim"), Span(names)])
 
     def _text(self, capture: ListedCapture) -> str:

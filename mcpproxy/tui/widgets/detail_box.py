@@ -123,8 +123,8 @@ class DetailBox(Vertical):
         self.page = max(0, min(self.page + by, self.pages - 1))
         self.show()
 
-    @on(Reader.Turned)
-    def _turn_to(self, event: Reader.Turned) -> None:
+    @on(Reader.PageChanged)
+    def _turn_to(self, event: Reader.PageChanged) -> None:
         """Show the page with a match; keys wait for it."""
         event.stop()
         self.page = event.page

@@ -60,14 +60,14 @@ class Reader(Vertical):
             self.is_new = is_new
             """Whether the matches were not known before."""
 
-    class Sought(Message):
+    class PatternChanged(Message):
         """The text to find has changed."""
 
         def __init__(self, pattern: re.Pattern[str] | None) -> None:
             super().__init__()
             self.pattern = pattern
 
-    class Turned(Message):
+    class PageChanged(Message):
         """A match is on another page."""
 
         def __init__(self, page: int) -> None:
@@ -161,7 +161,7 @@ class Reader(Vertical):
         self._number += 1
         self._found, self._at = Matches(), -1
         self.pane.show_found(self._found)
-        self.post_message(self.Sought(None))
+        self.post_message(self.PatternChanged(None))
         return was_finding
 
     @on(LineBox.Cancelled)
@@ -212,7 +212,7 @@ class Reader(Vertical):
         if event.number != self._number:
             return
         self._found = event.found
-        self.post_message(self.Sought(event.found.pattern))
+        self.post_message(self.PatternChanged(event.found.pattern))
         self.pane.show_found(event.found)
         if event.is_new or self._page_of_match != self._page:
             self._at = self._first_from_here()
@@ -254,7 +254,7 @@ class Reader(Vertical):
         if self._page_of_match == self._page:
             self.pane.go_to(self._place(self._found.places[self._at]))
         elif self._page_of_match >= 0:
-            self.post_message(self.Turned(self._page_of_match))
+            self.post_message(self.PageChanged(self._page_of_match))
         self._show_count()
 
     def _show_count(self) -> None:

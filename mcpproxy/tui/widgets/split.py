@@ -60,7 +60,7 @@ class Split(Container):
         self.listing, self.detail = listing, detail
         self.shape: Layout = kept_layout()
         self.screen_width = 0
-        self._keeper = ThreadPoolExecutor(1, "layout")
+        self._layout_writer = ThreadPoolExecutor(1, "layout")
         self._is_held, self._has_dragged = False, False
         """Whether the mouse holds the border, and whether it has moved it."""
 
@@ -88,7 +88,7 @@ class Split(Container):
 
     def on_unmount(self) -> None:
         """Stop saving layouts."""
-        self._keeper.shutdown(wait=False, cancel_futures=True)
+        self._layout_writer.shutdown(wait=False, cancel_futures=True)
 
     # ---- the detail
 
@@ -152,8 +152,8 @@ class Split(Container):
         self.detail.turn(by)
         self._await_detail()
 
-    @on(Reader.Sought)
-    def _mark_in_list(self, event: Reader.Sought) -> None:
+    @on(Reader.PatternChanged)
+    def _mark_in_list(self, event: Reader.PatternChanged) -> None:
         """Mark the text of the search in the list, too."""
         self.listing.table.mark(event.pattern)
 
@@ -236,7 +236,7 @@ class Split(Container):
         """Apply another layout, and keep it for the next run."""
         self.fit()
         shape = self.shape
-        self._keeper.submit(lambda: keep_layout(shape))
+        self._layout_writer.submit(lambda: keep_layout(shape))
 
     def action_resize(self, by: int) -> None:
         """Make the detail smaller or larger."""

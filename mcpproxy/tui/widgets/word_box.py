@@ -13,10 +13,10 @@ class WordBox(FilterBox):
     words = ""
     """The words that the rows must contain; empty if all rows are shown."""
 
-    class Sought(Message):
+    class WordsChanged(Message):
         """The words have changed."""
 
-    class Kept(Message):
+    class Confirmed(Message):
         """Enter was pressed: the words stay, and the box is no longer needed."""
 
     def edit(self) -> None:
@@ -26,7 +26,7 @@ class WordBox(FilterBox):
     def seek(self, words: str) -> None:
         """Filter by other words."""
         self.words = words
-        self.post_message(self.Sought())
+        self.post_message(self.WordsChanged())
 
     def clear_words(self) -> bool:
         """Show all rows again; returns False if they are shown already."""
@@ -45,7 +45,7 @@ class WordBox(FilterBox):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.remember(event.value)
-        self.post_message(self.Kept())
+        self.post_message(self.Confirmed())
 
     @on(LineBox.Cancelled)
     def _show_all(self) -> None:

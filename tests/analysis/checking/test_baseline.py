@@ -1,4 +1,4 @@
-"""Accepted findings: what is known again, what is not, and what is no baseline."""
+"""Baselines of accepted findings: which findings match one, and which files are refused as baselines."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The budget of the rules: a usual message is shown to few of them, however many there are."""
+"""The budget of the rules: a usual message is passed to few of them, regardless of how many there are."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ TOOL = {"name": "add", "inputSchema": {"type": "object"}}
 
 
 class _Talk:
-    """A conversation on stdio, and how often each rule is called in it."""
+    """A conversation on stdio that counts the calls of each rule."""
 
     def __init__(self) -> None:
         self.costs = Costs()
@@ -34,7 +34,7 @@ class _Talk:
         self.say("c2s", method="notifications/initialized")
 
     def say(self, direction: Direction, **members: Any) -> None:
-        """A message."""
+        """Feed a message, which no rule may report."""
         self._seq += 1
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
         verdict, body, is_as_written = judge_and_read(raw, direction, "line", whole=True, limit=len(raw))
@@ -42,7 +42,7 @@ class _Talk:
         assert step(self._reading, frame).findings == []
 
     def of_a_call(self) -> dict[str, float]:
-        """How often each rule is called for one call of a tool and its result."""
+        """How often each rule is called for one `tools/call` and its result."""
         before = {id_: cost.calls for id_, cost in self.costs.rules.items()}
         for id_ in range(100, 100 + CALLS):
             self.say("c2s", id=id_, method="tools/call", params={"name": "add", "arguments": {"a": id_}})

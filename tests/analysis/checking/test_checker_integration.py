@@ -1,4 +1,4 @@
-"""The checker on any input at all: it raises nothing, cites what exists, and says the same of the same conversation."""
+"""The checker raises nothing on any input, cites existing frames, and reports the same for equivalent conversations."""
 
 import contextlib
 import json
@@ -194,7 +194,7 @@ def test_followed_live_it_says_the_same(script: list[Any], pause: int) -> None:
     checker, live = Judged(), list[Finding]()
     for number, item in enumerate(found):
         if number == pause:
-            live += checker.advance(item.t_ns - 1)  # somebody looked at the clock in between
+            live += checker.advance(item.t_ns - 1)  # the clock was read in between
         live += checker.feed(item)
     live += checker.finish("closed")
     assert Counter(live) == Counter(run(found))
@@ -202,7 +202,7 @@ def test_followed_live_it_says_the_same(script: list[Any], pause: int) -> None:
 
 def test_a_rule_that_raises_is_switched_off_and_named() -> None:
     class Broken(Rule):
-        """Never right."""
+        """A rule whose hook raises."""
 
         id = "id/null"
         level = ERROR
@@ -211,7 +211,7 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
             raise KeyError("oops")
 
     class BrokenEarlier(Broken):
-        """Not even sure what it is about."""
+        """A rule that raises as soon as it is asked which messages concern it."""
 
         id = "id/fraction"
 
@@ -224,7 +224,7 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
     assert checker.faults == {"id/null": "KeyError: 'oops'", "id/fraction": "IndexError: ping"}
 
 
-# ---- the same conversation, told in another way
+# ---- equivalent conversations
 
 
 def on_stdio() -> list[Case]:
@@ -233,7 +233,7 @@ def on_stdio() -> list[Case]:
 
 
 def changed(case: Case, change: Callable[[Any], Any]) -> Case:
-    """The same case with each message changed that is JSON."""
+    """The same case, with `change` applied to each message that is JSON."""
     told = []
     for frame in case.members["frames"]:
         one = dict(frame)
@@ -246,7 +246,7 @@ def changed(case: Case, change: Callable[[Any], Any]) -> Case:
 
 
 def renamed(value: Any) -> Any:
-    """Every id another one: by a rule that gives no two the same, in requests and in what names them."""
+    """A message with all ids replaced one to one, both in requests and in members that refer to them."""
     if isinstance(value, list):
         return [renamed(item) for item in value]
     if not isinstance(value, dict):
@@ -261,12 +261,12 @@ def renamed(value: Any) -> Any:
 
 
 def _renamed_text(text: str) -> str:
-    """A string of digits stays one: an answer to 7 as "7" is still one to 7."""
+    """A string of digits stays one: a response to 7 with the id "7" still answers 7."""
     return str(int(text) + 7_000) if text.isascii() and text.isdigit() else f"r-{text}"
 
 
 def is_json(case: Case) -> bool:
-    """Whether every message is on a line of its own."""
+    """Whether every message is a single line of JSON."""
     try:
         return [json.loads(frame["raw"]) for frame in case.members["frames"] if frame["raw"]] != []
     except (ValueError, KeyError):
@@ -274,18 +274,18 @@ def is_json(case: Case) -> bool:
 
 
 def turned(value: Any) -> Any:
-    """The members of every object in the opposite order."""
+    """A value with the members of every object in reverse order."""
     if isinstance(value, dict):
         return {name: turned(inner) for name, inner in reversed(value.items())}
     return [turned(inner) for inner in value] if isinstance(value, list) else value
 
 
 SHARE = 16
-"""The suite tells one case of so many in another way; `make soak` all."""
+"""The suite transforms one in this many cases; `make soak` transforms all."""
 
 
-def told_otherwise(every_nth: int) -> list[str]:
-    """The cases whose findings change with the ids, and with the order of the members."""
+def changed_findings(every_nth: int) -> list[str]:
+    """The cases whose findings change with other ids and reversed members."""
     cases = [case for case in on_stdio() if is_json(case)][::every_nth]
     assert len(cases) > 500 / every_nth
     return [
@@ -296,22 +296,22 @@ def told_otherwise(every_nth: int) -> list[str]:
 
 
 def test_other_ids_and_another_order_of_members_change_no_finding() -> None:
-    assert told_otherwise(SHARE) == []
+    assert changed_findings(SHARE) == []
 
 
 @pytest.mark.soak
 def test_other_ids_and_another_order_of_members_change_no_finding_of_any_case() -> None:
-    assert told_otherwise(1) == []
+    assert changed_findings(1) == []
 
 
 def without_times() -> list[Case]:
-    """Where a case over HTTP has times, they matter, and what stands between its frames would change them."""
+    """The cases over HTTP without times: frames inserted between theirs would change the times of the others."""
     cases = [case for _, case in corpus() if case.transport == "http"]
     return [case for case in cases if not any("t" in frame for frame in case.members["frames"])]
 
 
 def changed_by_another(every_nth: int) -> list[str]:
-    """The cases whose findings change with an unrelated session beside them."""
+    """The cases whose findings change next to an unrelated session."""
     cases = without_times()[::every_nth]
     assert len(cases) > 400 / every_nth
     return [case.name for case in cases if beside_another(case) != grave(checked_once(case))]
@@ -327,7 +327,7 @@ def test_an_unrelated_session_beside_it_changes_no_finding_of_any_case() -> None
 
 
 def beside_another(case: Case) -> Counter[tuple[str, int]]:
-    """The findings of a case recorded beside another client that uses the same ids on its own connections."""
+    """The findings of a case recorded alongside another client that uses the same ids on its own connections."""
     own = case.members["frames"]
     beside = [dict(frame, x=frame.get("x", 1) + 1000, peer="192.0.2.77:4711") for frame in _unrelated()]
     numbers: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Old wording: only whole texts of the previous version become those of this one."""
+"""Old wording: only whole texts of the previous version are replaced by those of this one."""
 
 import json
 

@@ -9,9 +9,9 @@ from analysis.checking.old_wording import REWORDED
 from tests.analysis.traces import CORPUS, checked_once, read
 
 WRITTEN: Final = Path(__file__).with_name("baseline-of-0.1.jsonl")
-"""What 0.1 wrote for cases of the corpus: for each text that has changed since, an entry with the case."""
+"""The baseline of version 0.1 for cases of the corpus: one entry for each text changed since, with the case."""
 NOT_IN_A_TRACE: Final = {"shutdown/server-lingers"}
-"""A trace has no signals."""
+"""Traces have no signals, so this rule cannot report anything in them."""
 
 
 def written() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The rules are divided into shares that can run apart."""
+"""The rules are divided into shares that can run separately."""
 
 from analysis.checking.budget import TESTS
 from analysis.checking.partition import cost_of, families, shares

@@ -1,4 +1,4 @@
-"""The rules in shares find together what they find in one checker, in the same order."""
+"""The rules, divided into shares, find the same as in one checker, in the same order."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -25,7 +25,7 @@ from tests.harness import ROOT
 
 
 def found_in(items: Iterable[Frame | Record | Damage], picked: Iterable[type[Rule]]) -> list[tuple[int, Finding]]:
-    """Findings with the number of the item with which they became certain."""
+    """All findings, each with the number of the item at which it was reported."""
     checker, number = Judged(picked), 0
     found = []
     for number, item in enumerate(items):
@@ -54,7 +54,7 @@ def only(rule: str) -> list[type[Rule]]:
 
 
 def is_found_alone(case: Case, picked: Iterable[str] | None = None) -> set[str]:
-    """The rules that find something in a case, each of which must find the same alone; `picked` are those to try."""
+    """The rules that find something in a case; checks that each (of those `picked`) finds the same when run alone."""
     items = items_of(case)
     among_all = found_in(items, rules().values())
     fired = {finding.rule for _, finding in among_all}
@@ -66,7 +66,7 @@ def is_found_alone(case: Case, picked: Iterable[str] | None = None) -> set[str]:
 
 @pytest.mark.costly("two checks for each of some 250 rules")
 def test_each_rule_finds_alone_what_it_finds_among_all() -> None:
-    """Each rule in the first case that fires it; `make soak` tries all cases."""
+    """Each rule is checked in the first case that fires it; `make soak` checks every case."""
     left = set(rules())
     for _, case in corpus():
         due = {rule for rule, _ in (*expected(case), *due_notes(case))}

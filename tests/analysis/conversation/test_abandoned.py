@@ -1,4 +1,4 @@
-"""Abandoned requests: what is one and what is not, and that the fold, the rules and a list say the same of each."""
+"""Abandoned requests: which requests count as abandoned, and that the fold, the rules and lists agree on each."""
 
 import json
 from typing import Any, Final
@@ -97,8 +97,8 @@ def test_an_error_that_acknowledges_the_cancellation_is_no_late_answer() -> None
 
 
 def counted(count: AbandonedCount, step: Step) -> list[Call]:
-    """The calls that a step answers; they are counted."""
-    count.take(step)
+    """Count a step; returns the calls that it answers."""
+    count.on_step(step)
     return [context.answered for context in step.messages if context.answered is not None]
 
 
@@ -139,8 +139,8 @@ def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time(
     fold.feed(call(exchange=3))
     fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
-    assert (exchange.outcome, exchange.abandoned_ns, exchange.has_left) == (Outcome.CANCELLED, 3 * S // 2, True)
-    assert exchange.broken == RecordRef(9, 3 * S // 2)
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.client_closed) == (Outcome.CANCELLED, 3 * S // 2, True)
+    assert exchange.exchange_end == RecordRef(9, 3 * S // 2)
 
 
 STREAM: Final = {"status": 200, "headers": [["Content-Type", "text/event-stream"], ["Mcp-Session-Id", "a"]]}
@@ -157,16 +157,16 @@ def begun(at_s: float, exchange: int) -> Record:
 
 
 def posted(at_s: float) -> tuple[Record, Frame]:
-    """A cancellation by a POST of the same session."""
+    """A cancellation, sent in a POST of the same session."""
     return begun(at_s, 4), replace(cancel(at_s, "timed out", seq=11), exchange=4, unit="http_body")
 
 
 def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
     exchange = left(begun(0, 3), call(exchange=3), stream_end(1), *posted(30))
-    assert exchange.broken is not None
-    assert (exchange.outcome, exchange.broken.t_ns) == (Outcome.FAILED, S)
+    assert exchange.exchange_end is not None
+    assert (exchange.outcome, exchange.exchange_end.t_ns) == (Outcome.FAILED, S)
     assert (exchange.cancelled_ns, exchange.abandoned_ns) == (30 * S, 30 * S)
-    assert exchange.over == exchange.failure == exchange.broken
+    assert exchange.over == exchange.failure == exchange.exchange_end
     assert exchange.lasted_ns == S
 
 
@@ -227,7 +227,7 @@ def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silen
 
 
 def test_a_response_that_no_client_can_read_answers_nothing() -> None:
-    """It is cut short, lacks the blank line that ends an event, or comes after the end of its exchange."""
+    """The response is cut short, lacks the blank line that ends an event, or arrives after the end of its exchange."""
     answer = frame(5, 2, "s2c", 3, id=7, result={})
     cut = replace(answer, whole=False)
     for items in (

@@ -1,4 +1,4 @@
-"""Over HTTP ids pair within their exchange, and across exchanges only within a session."""
+"""Over HTTP, ids are paired within their exchange, and across exchanges only within a session."""
 
 import json
 from typing import Any
@@ -15,14 +15,14 @@ from tests.analysis.talk import unanswered
 
 
 class Talk:
-    """A capture of HTTP, made up."""
+    """A synthetic capture over HTTP."""
 
     def __init__(self) -> None:
         self.session = Fold()
         self.seq = 0
 
     def exchange(self, number: int, *, session: str | None = None, by: str = "request", **more: Any) -> None:
-        """An `exchange` record; `session` stands in the header list of the request or response."""
+        """Feed an `exchange` record; the headers of the request or response have the `session` id, if any."""
         headers = [["Mcp-Session-Id", session]] if session else []
         self.seq += 1
         members = {"exchange": number, "stage": by, by: {"headers": headers}, **more}
@@ -175,7 +175,7 @@ def test_an_error_without_an_id_answers_the_only_request_of_its_exchange() -> No
 
 
 def test_a_record_without_heads_does_not_take_the_session_away() -> None:
-    """The request's head is told once; the address that every POST has is no session where an id is known."""
+    """The request's head is recorded only once; the URL that all POSTs share is not a session where an id is known."""
     addressing = Addressing()
     headers = [["Mcp-Session-Id", "s1"]]
     addressing.on_exchange({"exchange": 1, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
@@ -195,7 +195,7 @@ def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
         ("handshake", {"response": {"status": 200}, "ended_by": "client"}, Outcome.CANCELLED),
         ("handshake", {"ended_by": "client"}, Outcome.CANCELLED),
         ("handshake", {"response": {"status": 503}, "ended_by": "client"}, Outcome.FAILED),
-        ("handshake", {"ended_by": "proxy"}, None),  # the recorder ends, and nobody has failed
+        ("handshake", {"ended_by": "proxy"}, None),  # the recorder exited, so the outcome is unknown
     ):
         talk = Talk()
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"} if era == "modern" else {}
@@ -227,7 +227,7 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
     talk = Talk()
     first = redirected(talk, 1, **ASKED)
     again = repeated(talk, 2, **ASKED)
-    assert (again.is_again, again.request, again.session) == (True, first.message, first.session)
+    assert (again.is_repeat, again.request, again.session) == (True, first.message, first.session)
     answered = talk.answer(2)
     assert answered.answered is not None
     assert (answered.request, answered.answered.redirects) == (first.message, 1)
@@ -254,19 +254,19 @@ def test_a_redirect_that_nobody_follows_is_the_end_of_a_call() -> None:
 
 
 def test_a_client_follows_as_soon_as_it_has_the_head() -> None:
-    """As fetch does: the rest of the redirect comes later, and changes nothing."""
+    """This is what fetch does; the rest of the redirect arrives later, and changes nothing."""
     talk = Talk()
     request = {"method": "POST", "target": "/mcp", "headers": [["User-Agent", "one"]]}
     redirect = {"status": 307, "headers": [["Location", "/mcp/"]]}
     for is_early in (False, True):
         number = talk.seq + 1
         talk.record(number, "request", request=request)
-        if is_early:  # the server has not read the body
+        if is_early:  # the server redirects before it has read the body
             talk.record(number, "response", response=redirect)
         talk.say(number, "c2s", **ASKED)
         if not is_early:
             talk.record(number, "response", response=redirect)
-        assert repeated(talk, number + 1, **ASKED).is_again
+        assert repeated(talk, number + 1, **ASKED).is_repeat
         talk.record(number, "end", response=redirect, ended_by="complete")
         answered = talk.answer(number + 1)
         assert answered.answered is not None
@@ -293,7 +293,7 @@ def test_a_long_chain_of_redirects_and_large_bodies_upset_nothing() -> None:
     large = {**ASKED, "params": {"name": "x" * 200_000}}
     for number in range(1, 21, 2):
         redirected(talk, number, **large)
-        assert repeated(talk, number + 1, **large).is_again
+        assert repeated(talk, number + 1, **large).is_repeat
         assert asked_in(talk.answer(number + 1)) == number
     talk = Talk()
     for number in range(1, 3001):
@@ -303,12 +303,12 @@ def test_a_long_chain_of_redirects_and_large_bodies_upset_nothing() -> None:
         response = {"status": 307, "headers": [["Location", f"/{number + 1}"]]}
         talk.record(number, "end", response=response, ended_by="complete")
     talk.record(3001, "request", request={"method": "POST", "target": "/3001", "headers": []})
-    assert talk.say(3001, "c2s", **ASKED).is_again
+    assert talk.say(3001, "c2s", **ASKED).is_repeat
     assert asked_in(talk.answer(3001)) == 1
     talk = Talk()
     redirected(talk, 1, **ASKED)
-    talk.record(1, "end", response={"status": 307}, ended_by="complete")  # no longer to anywhere
-    assert not repeated(talk, 2, target="/mcp", **ASKED).is_again
+    talk.record(1, "end", response={"status": 307}, ended_by="complete")  # the response no longer has a target
+    assert not repeated(talk, 2, target="/mcp", **ASKED).is_repeat
     redirected(talk, 3, **ASKED)
     talk.say(3, "c2s", **ASKED)  # the same id in the same exchange
 
@@ -318,11 +318,11 @@ def test_what_another_client_asks_or_asks_elsewhere_or_later_repeats_nothing() -
     for other in others:
         talk = Talk()
         redirected(talk, 1, **ASKED)
-        assert not repeated(talk, 2, **{**ASKED, **other}).is_again
+        assert not repeated(talk, 2, **{**ASKED, **other}).is_repeat
     talk = Talk()
     redirected(talk, 1, **ASKED)
     talk.seq += 31_000_000_000
-    assert not repeated(talk, 2, **ASKED).is_again
+    assert not repeated(talk, 2, **ASKED).is_repeat
 
 
 def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> None:
@@ -331,4 +331,4 @@ def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> Non
     for message in messages:
         redirected(talk, talk.seq, **message)
         again = repeated(talk, talk.seq + 1, **message)
-        assert (again.is_again, again.answered, again.id_state) == (True, None, None)
+        assert (again.is_repeat, again.answered, again.id_state) == (True, None, None)

@@ -1,4 +1,4 @@
-"""A message over several lines, several messages on one: understood all the same, and nothing lost on the way."""
+"""Messages that span several lines or share one line are understood, and nothing is lost."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tables with a limit, and what is said of what they forgot."""
+"""Tables with a limit, and how the analysis reports what they forgot."""
 
 import gc
 import json
@@ -73,12 +73,12 @@ def test_an_exchange_that_is_forgotten_is_gone_at_once(limits: Limits) -> None:
     gc.disable()
     try:
         fold = folded(tape)
-        own = fold.exchanges.session_ids  # other tests may have kept exchanges of their own
+        own = fold.exchanges.session_ids  # other tests may have kept their own exchanges
         made = sum(isinstance(one, HttpExchange) and one.session_ids is own for one in gc.get_objects())
     finally:
         gc.enable()
     assert fold.exchanges.forgotten == 100
-    assert made <= limits.lasting + 1  # the last step still names the call that it made the table forget
+    assert made <= limits.lasting + 1  # the last step still refers to the call that it made the table forget
 
 
 def test_an_exchange_that_has_failed_and_is_forgotten_is_gone_at_once(limits: Limits) -> None:
@@ -95,7 +95,7 @@ def test_an_exchange_that_has_failed_and_is_forgotten_is_gone_at_once(limits: Li
     finally:
         gc.enable()
     assert fold.failed == limits.ended + 100
-    # The last messages keep their values, and with them what carried them.
+    # The last messages keep their values, and these refer to their exchanges.
     assert made <= limits.ended + limits.whole // 200
 
 
@@ -157,7 +157,7 @@ def test_an_answer_to_a_request_that_was_forgotten_accuses_nobody(limits: Limits
 
 
 def late_rules(open_: int) -> tuple[Fold, set[str]]:
-    """What is found in the answers of the first three of so many exchanges that are open at once, and at their end."""
+    """The fold, and the rules that fire when the first three of `open_` open exchanges are answered and end."""
     tape = Tape("http")
     tape.post(1, id=0, method="initialize", params=INITIALIZE)
     for number in range(2, open_ + 2):

@@ -1,4 +1,4 @@
-"""What `tests/heavy.py` writes is what a recorder could have written."""
+"""A recorder could have written the captures that `tests/heavy.py` writes."""
 
 from pathlib import Path
 

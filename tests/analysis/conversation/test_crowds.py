@@ -1,4 +1,4 @@
-"""Crowds: very many of one kind in one capture cost no more each, and push nothing out that is still in use."""
+"""Very many objects of one kind in a capture: none costs more than the first, and objects in use are not evicted."""
 
 import json
 from pathlib import Path
@@ -25,11 +25,11 @@ SERVED = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"n
 
 
 class Tape:
-    """Items of a capture, one every millisecond."""
+    """Items of a capture, one per millisecond."""
 
     def __init__(self, transport: str) -> None:
         self.items: list[Frame | Record | Damage] = []
-        self.late_ns = 0  # how much later everything from now on is
+        self.late_ns = 0  # how much later all following items are
         self.record("header", format=1, capture="0" * 32, transport=transport, observed_start=True)
 
     def record(self, rec: str, **members: Any) -> None:
@@ -47,7 +47,7 @@ class Tape:
         self.items.append(Frame(seq, t_ns, direction, raw, verdict, delim=delim, exchange=exchange, unit=unit))  # type: ignore[arg-type]
 
     def post(self, exchange: int, *, session: str | None = "hmac:1", ended: bool = True, **members: Any) -> None:
-        """A POST, with an answer where it has ended."""
+        """Add a POST, with its response if `ended`."""
         headers = [["Mcp-Session-Id", session]] if session and members["method"] != "initialize" else []
         request = {"method": "POST", "target": "/mcp", "headers": headers}
         self.record("exchange", exchange=exchange, stage="request", conn=1, peer="127.0.0.1:1", request=request)
@@ -73,7 +73,7 @@ class Tape:
 
 
 def cancelled(count: int) -> None:
-    """As many requests with one id, and a cancellation for each of them and one more."""
+    """Check `count` requests with one id, followed by one more cancellation than there are requests."""
     tape = Tape("stdio")
     for _ in range(count):
         tape.say("c2s", id=7, method="tools/call", params={"name": "dig"})
@@ -109,7 +109,7 @@ def test_cancelled_and_other_requests_of_one_id_are_answered_in_order() -> None:
 
 
 def batch_refused(count: int) -> None:
-    """A batch of so many requests, each of which gets an error without an id."""
+    """Check a batch of `count` requests, each answered by an error without an id."""
     tape = Tape("http")
     request = {"method": "POST", "target": "/mcp", "headers": []}
     tape.record("exchange", exchange=1, stage="request", conn=1, peer="127.0.0.1:1", request=request)
@@ -124,7 +124,7 @@ def batch_refused(count: int) -> None:
 
 
 def ended_again_and_again(count: int) -> None:
-    """One exchange with as many requests, each followed by another end, as only a forger writes."""
+    """Check one exchange with `count` requests, each followed by another end record, which no recorder writes."""
     tape = Tape("http")
     head = {"method": "POST", "target": "/mcp", "headers": []}
     tape.record("exchange", exchange=1, stage="request", conn=1, peer="127.0.0.1:1", request=head)
@@ -160,7 +160,7 @@ def test_exchanges_that_come_after_it_push_no_open_request_out(session: str, lim
     assert ("timeout/unanswered", "warning") in found
 
 
-# ---- what is lost proves nothing
+# ---- losses prove nothing
 
 
 @pytest.mark.parametrize("lost", ["damage", "gap", "frame"])
@@ -210,7 +210,7 @@ def test_a_server_of_the_handshake_era_may_answer_a_probe_with_any_error(code: i
 
 
 def test_the_call_of_another_client_is_no_probe() -> None:
-    """Two clients at one address: a modern one, whose last call fails, and one that begins with a handshake."""
+    """Two clients share an address: a modern one, whose last call fails, and one that begins with a handshake."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1"},

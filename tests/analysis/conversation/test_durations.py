@@ -1,4 +1,4 @@
-"""Durations: quantiles are those of `quantile_cont`, however many there are, and none is lost."""
+"""Durations: quantiles equal those of `quantile_cont`, for any number of durations, and none is lost."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -20,14 +20,14 @@ VALUES = st.lists(st.integers(0, 2**40), max_size=60)
 
 @pytest.fixture(autouse=True, scope="module")
 def short_runs() -> Iterator[None]:
-    """Sort a few at a time, so that there are several runs."""
+    """Sort only a few at a time, so that there are several runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_RUN", 7)
         yield
 
 
 def made_of(values: list[int]) -> Durations:
-    """Some durations."""
+    """Durations with these values."""
     made = Durations()
     for value in values:
         made.add(value)

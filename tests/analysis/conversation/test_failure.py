@@ -1,4 +1,4 @@
-"""Who failed in an HTTP exchange, as far as it shows."""
+"""Which side failed in an HTTP exchange, as far as its records show."""
 
 from typing import Any
 

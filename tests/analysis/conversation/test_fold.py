@@ -29,7 +29,7 @@ SERVER = {"io.modelcontextprotocol/serverInfo": {"name": "demo", "version": "2.1
 
 
 class Talk:
-    """Says things to a session, one frame every millisecond."""
+    """Feeds messages to a session, one frame per millisecond."""
 
     def __init__(self) -> None:
         self.session = Fold()
@@ -132,7 +132,7 @@ def test_an_id_of_the_right_type_goes_before_a_converted_one(talk: Talk) -> None
     first, second = talk.answer("7"), talk.answer("7")
     assert first.answered is not None
     assert not first.is_converted
-    assert second.answered is None  # the second answer to "7", and not the first one to 7
+    assert second.answered is None  # this is the second response to "7", not the first one to 7
 
 
 def test_each_side_has_its_own_ids(talk: Talk) -> None:
@@ -268,7 +268,7 @@ def test_method_with_result_is_an_answer_where_the_other_side_has_asked(talk: Ta
     assert context.answered is not None
 
 
-# Who talks, in which revision.
+# Senders and revisions.
 
 
 def test_a_handshake_names_peers_and_revision(talk: Talk) -> None:
@@ -481,7 +481,7 @@ steps = st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.sampled_from(["as
 @given(steps)
 def test_pairing_agrees_with_a_plain_model(script: list[tuple[Direction, str, Any]]) -> None:
     talk = Talk()
-    waiting: list[tuple[Direction, str, int]] = []  # who asked, typed id, frame
+    waiting: list[tuple[Direction, str, int]] = []  # sender, typed id, frame
     used = set()
     for direction, act, id_ in script:
         key, other = repr(id_), "s2c" if direction == "c2s" else "c2s"

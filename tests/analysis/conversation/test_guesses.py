@@ -1,4 +1,4 @@
-"""For which request an answer was probably meant that fits none, and what is known of that at the request."""
+"""The request for which an unmatched response was probably meant, and the probable answer noted at that request."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def call(talk: Talk, id_: object, name: str) -> int:
 def meant(talk: Talk, id_: object) -> str | None:
     context = talk.answer(id_)
     assert context.answered is None
-    return None if context.meant is None else context.meant.text
+    return None if context.guessed_request is None else context.guessed_request.text
 
 
 def left(talk: Talk) -> list[tuple[object, ProbableAnswer | None]]:
@@ -98,14 +98,16 @@ def test_an_answer_of_the_client_is_meant_for_a_request_of_the_server(talk: Talk
     call(talk, 4, "a")
     asked = talk.say("s2c", id=1, method="roots/list").message.seq
     context = talk.say("c2s", id=9, result={"roots": []})
-    assert context.meant is not None
-    assert context.meant.text == f"probably meant for roots/list #1 (frame {asked}), the only request open then"
+    assert context.guessed_request is not None
+    assert (
+        context.guessed_request.text == f"probably meant for roots/list #1 (frame {asked}), the only request open then"
+    )
 
 
 @pytest.mark.parametrize("members", [{"id": None, "result": {}}, {"result": {}}])
 def test_an_answer_without_an_id_was_meant_for_what_is_open(talk: Talk, members: dict[str, Any]) -> None:
     call(talk, 4, "a")
-    assert talk.say("s2c", **members).meant is not None
+    assert talk.say("s2c", **members).guessed_request is not None
     assert left(talk) == [("4", ProbableAnswer(talk.seq, None))]
     assert left(talk)[0][1].text == f"probably answered by frame {talk.seq} without an id"  # type: ignore[union-attr]
 
@@ -114,8 +116,8 @@ def test_an_error_without_an_id_answers_what_could_not_be_read(talk: Talk) -> No
     call(talk, 4, "a")
     talk.raw("c2s", b"not a message")
     error = {"code": -32700, "message": "no"}
-    assert talk.say("s2c", id=None, error=error).meant is None
-    assert talk.say("s2c", id=None, error=error).meant is not None
+    assert talk.say("s2c", id=None, error=error).guessed_request is None
+    assert talk.say("s2c", id=None, error=error).guessed_request is not None
 
 
 def test_over_http_the_response_to_a_post_is_meant_for_what_was_posted() -> None:
@@ -125,13 +127,13 @@ def test_over_http_the_response_to_a_post_is_meant_for_what_was_posted() -> None
         talk.ask(number, "tools/call", number, name=f"t{number}")
     asked = talk.seq
     context = talk.answer(99, 2)
-    assert context.meant is not None
-    assert context.meant.text == (
+    assert context.guessed_request is not None
+    assert context.guessed_request.text == (
         f"probably meant for tools/call t2 #2 (frame {asked}), the only request open then in its exchange"
     )
     talk.http(3)
     talk.say("c2s", 3, method="notifications/initialized")
-    assert talk.answer(98, 3).meant is None
+    assert talk.answer(98, 3).guessed_request is None
 
 
 def test_one_session_never_explains_another() -> None:
@@ -148,8 +150,8 @@ def test_one_session_never_explains_another() -> None:
     for number, session in ((4, "b"), (5, "a")):
         talk.http(number, "GET", mcp_session_id=session)
         talk.http_answer(number, mcp_session_id=session)
-    assert talk.event(4, id=98, result={}).meant is None
-    found = talk.event(5, id=99, result={}).meant
+    assert talk.event(4, id=98, result={}).guessed_request is None
+    found = talk.event(5, id=99, result={}).guessed_request
     assert found is not None
     assert found.call is asked.call
 

@@ -1,4 +1,4 @@
-"""Histogram: quantiles are those of `quantile_cont`, give or take 2 %, and exact where the buckets are."""
+"""Histogram: quantiles equal those of `quantile_cont` within 2 %, and exactly where the buckets are exact."""
 
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ PARTS = (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)
 
 
 def histogram(values: list[int]) -> Histogram:
-    """Of some durations."""
+    """A histogram of these durations."""
     made = Histogram()
     for value in values:
         made.add(value)
@@ -20,7 +20,7 @@ def histogram(values: list[int]) -> Histogram:
 
 
 def between(values: list[int], part: float) -> Fraction:
-    """The quantile, exactly."""
+    """The exact quantile."""
     ranked, place = sorted(values), Fraction(part) * (len(values) - 1)
     below, above = ranked[int(place)], ranked[min(int(place) + 1, len(values) - 1)]
     return below + (above - below) * (place - int(place))

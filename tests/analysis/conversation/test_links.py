@@ -1,4 +1,4 @@
-"""The fold knows the threads of each message: chains, tasks, subscriptions, and streams that go on with others."""
+"""The fold knows the threads of each message: chains, tasks, subscriptions, and streams that resume others."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ RELATED = "io.modelcontextprotocol/related-task"
 
 
 def fold_of(case: Case) -> tuple[Fold, list[MessageContext]]:
-    """A trace as the records of a capture, folded."""
+    """Convert a trace to the records of a capture and fold them."""
     fold, assembler = Fold(), FrameAssembler()
     context: list[MessageContext] = []
     for _, line in case.records():
@@ -99,7 +99,7 @@ def test_tasks_show_in_all_messages_about_them() -> None:
         talk.ask(2, "tasks/get", taskId="t"),
         talk.answer(2, taskId="t", status="input_required"),
         talk.say("s2c", id=1, method="elicitation/create", params={"_meta": {RELATED: {"taskId": "t"}}}),
-        talk.say("c2s", id=1, result={"action": "decline"}),  # as its request said
+        talk.say("c2s", id=1, result={"action": "decline"}),  # it belongs to the task of its request
         talk.tell("notifications/tasks/status", taskId="t", status="completed"),
         talk.ask(3, "tasks/result", taskId="t"),
         talk.answer(3, content=[]),
@@ -162,7 +162,7 @@ def test_the_end_of_an_exchange_ends_what_was_listened_to_in_it() -> None:
 
 
 def test_a_stream_that_goes_on_with_another_says_so() -> None:
-    """As TypeScript servers do it: a priming event, a stream that is closed, a GET for the rest."""
+    """TypeScript servers send a priming event and close the stream; a GET fetches the rest."""
     talk = Talk("http")
     place: dict[str, Any] = {"unit": "sse_event"}
     talk.http(1, mcp_session_id="s")
@@ -201,7 +201,7 @@ def test_odd_records_of_streams_are_passed_over() -> None:
 
 
 def threads_are_whole(every_nth: int) -> None:
-    """Whatever is in it: no interim result has two retries, and every exchange that one ends knows its round."""
+    """Check that no interim result has two retries, and that every call that one ends knows its round."""
     counts = {"chains": 0, "tasks": 0, "listenings": 0}
     for _, case in corpus()[::every_nth]:
         fold, contexts = fold_of(case)
@@ -218,7 +218,7 @@ def threads_are_whole(every_nth: int) -> None:
 
 
 def test_conversations_of_the_corpus_have_whole_threads() -> None:
-    """One of six; `make soak` looks at all of them."""
+    """One in six is checked; `make soak` checks all."""
     threads_are_whole(6)
 
 
@@ -252,7 +252,7 @@ def test_what_a_user_took_is_not_the_time_of_the_server() -> None:
     assert (chain.ended_ns - chain.started_ns, chain.client_ns) == (4_010 * MS, 4_000 * MS)
 
 
-# Anything.
+# Any conversation.
 
 values = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["t", "S", "x:a", "working", "input_required"])
 nested = values | st.dictionaries(st.sampled_from(["taskId", "status", "t", ID, RELATED]), values, max_size=2)

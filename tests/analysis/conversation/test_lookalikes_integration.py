@@ -1,4 +1,4 @@
-"""Clients of a server without session ids that have one address and one program: in turn, at once, behind a gateway."""
+"""Clients without session ids that share an address and a program: in turn, in parallel, behind a gateway."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ def client(trace: HttpTrace, ports: list[int], calls: int = 2) -> Iterator[None]
 
 
 def together(clients: list[Iterator[None]], at_once: int, seed: int) -> None:
-    """Let so many clients go on at once, in an order by chance, until all have ended."""
+    """Run the clients in random order, at most `at_once` at a time, until all have ended."""
     chance, waiting, running = random.Random(seed), [*clients], list[Iterator[None]]()
     while waiting or running:
         while waiting and len(running) < at_once:
@@ -55,7 +55,7 @@ def together(clients: list[Iterator[None]], at_once: int, seed: int) -> None:
 
 
 def sessions_of(trace: HttpTrace) -> list[Session]:
-    """The sessions at the end."""
+    """The sessions at the end of the trace."""
     checker, _ = checked(trace.case())
     return checker.fold.routing.open()
 

@@ -1,4 +1,4 @@
-"""What is lost accuses nobody: a capture with a record less says nothing grave that the whole one does not say."""
+"""Losses accuse no peer: a capture with one record less gives no errors or warnings that the whole one does not."""
 
 from pathlib import Path
 
@@ -39,11 +39,11 @@ def records_of(case: Case) -> list[Record]:
 
 
 SHARE = 96
-"""The suite loses one record in so many, different ones in each case; `make soak` loses each in turn."""
+"""The suite loses one in this many records, different ones in each case; `make soak` loses each in turn."""
 
 
 def lost(items: list[Record], at: int, how: str) -> list[Record | Damage]:
-    """What is left of a capture without one of its records; `spoiled` leaves damage in its place, `gone` nothing."""
+    """A capture without one of its records, which leaves damage in its place (`spoiled`) or nothing (`gone`)."""
     if how == "spoiled":
         return [*items[:at], DAMAGE, *items[at + 1 :]]
     if at + 1 < len(items):
@@ -52,9 +52,9 @@ def lost(items: list[Record], at: int, how: str) -> list[Record | Damage]:
 
 
 def accused(group: str, share: int) -> list[str]:
-    """What a loss makes the checker report in those cases of a file in which no rule is broken.
+    """The errors and warnings that a loss causes in those cases of a file that violate no rule.
 
-    A case that breaks a rule may seem to break another one by what is left.
+    What is left of a case that violates a rule may seem to violate another one.
     """
     wrong = []
     sound = [case for case in by_name()[group] if not expected(case)]

@@ -184,7 +184,7 @@ def test_string_ids_are_compared_after_unescaping() -> None:
 def test_a_number_and_its_text_are_each_converted_into_the_other() -> None:
     assert converted(id_of(7)) == id_of("7")
     assert converted(id_of("7.0")) == id_of(7)
-    assert converted(id_of("a")) == Id("number", "a")  # which no number is
+    assert converted(id_of("a")) == Id("number", "a")  # a key that no real number has
     assert converted(id_of(None)) == id_of(None)
 
 
@@ -201,7 +201,7 @@ numbers = st.from_regex(r"-?(0|[1-9][0-9]{0,50})(\.[0-9]{1,20})?([eE][+-]?[0-9]{
 
 @given(numbers, numbers)
 def test_number_texts_are_equal_exactly_when_the_numbers_are(left: str, right: str) -> None:
-    # Decimal is exact when it is made from a text; its context only rounds what is computed.
+    # A Decimal made from a text is exact; the context rounds only the results of calculations.
     assert (number_text(left) == number_text(right)) == (Decimal(left) == Decimal(right))
 
 

@@ -1,4 +1,4 @@
-"""Calls of several rounds: which request goes on with which interim result, and which with none."""
+"""Calls of several rounds: which request continues which interim result, and which continues none."""
 
 import json
 from typing import Any
@@ -16,8 +16,8 @@ ASK = {"method": "elicitation/create", "params": {"message": "Name?", "requested
 GIVEN = {"action": "accept", "content": {"name": "x"}}
 
 
-class Calls(Talk):
-    """Tool calls, whose chains are followed."""
+class ChainTalk(Talk):
+    """Tool calls whose chains are followed."""
 
     def __init__(self, chains: Chains | None = None, transport: str = "stdio") -> None:
         self.chains = chains if chains is not None else Chains()
@@ -56,11 +56,11 @@ def chain_of(made: Round | None) -> Chain | None:
 
 
 @pytest.fixture
-def calls() -> Calls:
-    return Calls()
+def calls() -> ChainTalk:
+    return ChainTalk()
 
 
-def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: Calls) -> None:
+def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: ChainTalk) -> None:
     assert calls.call(1) is None
     chain = calls.interim(1, inputRequests={"who": ASK}, requestState="S1")
     assert (chain.number, chain.is_waiting) == (1, True)
@@ -72,7 +72,7 @@ def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: Calls) -> N
     assert second.client_ns == 3 * MS  # from the interim result, not from the call
     assert not chain.is_waiting
     assert chain.interim is not None
-    assert chain.interim.request.seq == 1  # what the retry goes on with
+    assert chain.interim.request.seq == 1  # the request that the retry continues
     assert calls.interim(3, requestState="S2") is chain
     third = calls.call(4, requestState="S2")
     assert third is not None
@@ -85,7 +85,7 @@ def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: Calls) -> N
     assert (len(calls.chains), calls.chains.count, calls.chains.forgotten) == (0, 1, 0)
 
 
-def test_exchanges_know_their_rounds(calls: Calls) -> None:
+def test_exchanges_know_their_rounds(calls: ChainTalk) -> None:
     calls.call(1)
     calls.interim(1, requestState="S")
     calls.call(2, requestState="S")
@@ -100,7 +100,7 @@ def test_exchanges_know_their_rounds(calls: Calls) -> None:
     assert calls.done(3).round is None
 
 
-def test_without_a_state_the_keys_tell(calls: Calls) -> None:
+def test_without_a_state_the_keys_tell(calls: ChainTalk) -> None:
     calls.call(1)
     chain = calls.interim(1, inputRequests={"who": ASK, "why": ASK})
     made = calls.call(2, inputResponses={"why": GIVEN}, arguments={"message": "changed"})
@@ -108,7 +108,7 @@ def test_without_a_state_the_keys_tell(calls: Calls) -> None:
     assert (made.chain, made.by) == (chain, "keys")
 
 
-def test_without_keys_in_common_equal_params_tell(calls: Calls) -> None:
+def test_without_keys_in_common_equal_params_tell(calls: ChainTalk) -> None:
     calls.call(1)
     chain = calls.interim(1, inputRequests={"who": ASK})
     assert calls.call(2, inputResponses={"what": GIVEN}, arguments={"message": "other"}) is None
@@ -120,18 +120,18 @@ def test_without_keys_in_common_equal_params_tell(calls: Calls) -> None:
 @pytest.mark.parametrize(
     ("interim", "retry"),
     [
-        ({"inputRequests": {"a": ASK}, "requestState": "S"}, {}),  # the same call again is a call
+        ({"inputRequests": {"a": ASK}, "requestState": "S"}, {}),  # the same call again is a new call
         ({"inputRequests": {"a": ASK}, "requestState": "S"}, {"name": "other", "requestState": "S"}),
         ({"inputRequests": {"a": ASK}}, {"name": "other", "inputResponses": {"a": GIVEN}}),
         ({"inputRequests": {"a": ASK}}, {"inputResponses": {"b": GIVEN}, "arguments": {}}),
-        # A state that nobody gave may be of an interim result that is not in the capture.
+        # A state that was never given may belong to an interim result that is not in the capture.
         ({"inputRequests": {"a": ASK}, "requestState": "S"}, {"requestState": "T"}),
         ({"inputRequests": {"a": ASK}}, {"requestState": "T", "inputResponses": {"a": GIVEN}, "arguments": {}}),
         ({"requestState": ["S"]}, {"requestState": ["S"], "arguments": {}}),
         ({}, {}),
     ],
 )
-def test_near_misses_are_no_retry(calls: Calls, interim: dict[str, Any], retry: dict[str, Any]) -> None:
+def test_near_misses_are_no_retry(calls: ChainTalk, interim: dict[str, Any], retry: dict[str, Any]) -> None:
     calls.call(1)
     chain = calls.interim(1, **interim)
     assert calls.call(2, **retry) is None
@@ -150,7 +150,7 @@ def test_near_misses_are_no_retry(calls: Calls, interim: dict[str, Any], retry: 
     ],
 )
 def test_retries_with_mistakes_are_retries(
-    calls: Calls, interim: dict[str, Any], retry: dict[str, Any], by: str
+    calls: ChainTalk, interim: dict[str, Any], retry: dict[str, Any], by: str
 ) -> None:
     calls.call(1)
     chain = calls.interim(1, **interim)
@@ -159,7 +159,7 @@ def test_retries_with_mistakes_are_retries(
     assert (made.chain, made.by) == (chain, by)
 
 
-def test_another_method_with_the_same_target_is_another_call(calls: Calls) -> None:
+def test_another_method_with_the_same_target_is_another_call(calls: ChainTalk) -> None:
     calls.call(1)
     calls.interim(1, requestState="S")
     context = calls.ask(2, "prompts/get", name="echo", arguments={"message": "m"}, requestState="S")
@@ -170,7 +170,7 @@ def test_another_method_with_the_same_target_is_another_call(calls: Calls) -> No
     assert chain_of(calls.rounds[context.message.seq]) is chain
 
 
-def test_calls_side_by_side_are_told_apart_by_what_tells(calls: Calls) -> None:
+def test_calls_side_by_side_are_told_apart_by_what_tells(calls: ChainTalk) -> None:
     for id_ in (1, 2, 3):
         calls.call(id_, arguments={"message": f"{id_}"})
     chains = {id_: calls.interim(id_, inputRequests={"k": ASK}, requestState="constant") for id_ in (2, 3, 1)}
@@ -182,7 +182,7 @@ def test_calls_side_by_side_are_told_apart_by_what_tells(calls: Calls) -> None:
     assert calls.chains.count == 3
 
 
-def test_equal_calls_side_by_side_are_told_apart_by_their_keys(calls: Calls) -> None:
+def test_equal_calls_side_by_side_are_told_apart_by_their_keys(calls: ChainTalk) -> None:
     calls.call(1)
     calls.call(2)
     first, second = calls.interim(1, inputRequests={"a": ASK}), calls.interim(2, inputRequests={"b": ASK})
@@ -190,7 +190,7 @@ def test_equal_calls_side_by_side_are_told_apart_by_their_keys(calls: Calls) -> 
     assert chain_of(calls.call(4, inputResponses={"b": GIVEN})) is second
 
 
-def test_a_retry_without_a_state_is_rather_of_the_call_that_has_none(calls: Calls) -> None:
+def test_a_retry_without_a_state_is_rather_of_the_call_that_has_none(calls: ChainTalk) -> None:
     calls.call(1)
     calls.call(2)
     stateless = calls.interim(1, inputRequests={"k": ASK})
@@ -198,7 +198,7 @@ def test_a_retry_without_a_state_is_rather_of_the_call_that_has_none(calls: Call
     assert chain_of(calls.call(3, inputResponses={"k": GIVEN})) is stateless
 
 
-def test_equal_calls_side_by_side_are_not_guessed_at(calls: Calls) -> None:
+def test_equal_calls_side_by_side_are_not_guessed_at(calls: ChainTalk) -> None:
     calls.call(1)
     calls.call(2)
     first, second = calls.interim(1, inputRequests={"a": ASK}), calls.interim(2, inputRequests={"a": ASK})
@@ -207,7 +207,7 @@ def test_equal_calls_side_by_side_are_not_guessed_at(calls: Calls) -> None:
     assert second.is_waiting
 
 
-def test_a_call_that_was_begun_anew_goes_on_with_the_new_one(calls: Calls) -> None:
+def test_a_call_that_was_begun_anew_goes_on_with_the_new_one(calls: ChainTalk) -> None:
     calls.call(1)
     given_up = calls.interim(1, inputRequests={"a": ASK})
     calls.call(2)
@@ -216,14 +216,14 @@ def test_a_call_that_was_begun_anew_goes_on_with_the_new_one(calls: Calls) -> No
     assert given_up.is_waiting
 
 
-def test_an_interim_result_has_one_retry(calls: Calls) -> None:
+def test_an_interim_result_has_one_retry(calls: ChainTalk) -> None:
     calls.call(1)
     calls.interim(1, requestState="S")
     assert calls.call(2, requestState="S") is not None
     assert calls.call(3, requestState="S") is None
 
 
-def test_a_constant_state_is_that_of_the_round_that_waits(calls: Calls) -> None:
+def test_a_constant_state_is_that_of_the_round_that_waits(calls: ChainTalk) -> None:
     calls.call(1)
     chain = calls.interim(1, requestState="S")
     for id_ in range(2, 6):
@@ -232,7 +232,7 @@ def test_a_constant_state_is_that_of_the_round_that_waits(calls: Calls) -> None:
     assert chain.round_count == 5
 
 
-def test_a_retry_may_end_in_an_error(calls: Calls) -> None:
+def test_a_retry_may_end_in_an_error(calls: ChainTalk) -> None:
     calls.call(1)
     chain = calls.interim(1, requestState="S")
     calls.call(2, requestState="S")
@@ -240,7 +240,7 @@ def test_a_retry_may_end_in_an_error(calls: Calls) -> None:
     assert (chain.is_waiting, chain.interim) == (False, None)
 
 
-def test_a_retry_without_an_answer_knows_its_round(calls: Calls) -> None:
+def test_a_retry_without_an_answer_knows_its_round(calls: ChainTalk) -> None:
     calls.call(1)
     chain = calls.interim(1, requestState="S")
     calls.call(2, requestState="S")
@@ -251,7 +251,7 @@ def test_a_retry_without_an_answer_knows_its_round(calls: Calls) -> None:
 
 
 def test_a_retry_that_failed_may_be_sent_again() -> None:
-    calls = Calls(transport="http")
+    calls = ChainTalk(transport="http")
     calls.http(1)
     calls.call(1, 1)
     chain = calls.interim(1, 1, requestState="S")
@@ -269,7 +269,7 @@ def test_a_retry_that_failed_may_be_sent_again() -> None:
 
 
 def test_peers_that_share_an_address_have_chains_of_their_own() -> None:
-    calls = Calls(transport="http")
+    calls = ChainTalk(transport="http")
     for number, agent in ((1, "a"), (2, "b")):
         calls.http(number, user_agent=agent)
         calls.call(1, number)
@@ -282,7 +282,7 @@ def test_peers_that_share_an_address_have_chains_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("value", ['"\\ud800"', "1" * 30, "1e400", "[" * 150 + "]" * 150])
-def test_params_that_are_hard_to_write_are_compared(calls: Calls, value: str) -> None:
+def test_params_that_are_hard_to_write_are_compared(calls: ChainTalk, value: str) -> None:
     def ask(arguments: str, more: str = "") -> Round | None:
         params = f'{{"name":"x","arguments":{{"v":{arguments}}}{more}}}'.encode()
         (context,) = calls.raw("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
@@ -299,7 +299,7 @@ def test_params_that_are_hard_to_write_are_compared(calls: Calls, value: str) ->
 # Memory.
 
 
-def test_rounds_without_end_are_counted(calls: Calls) -> None:
+def test_rounds_without_end_are_counted(calls: ChainTalk) -> None:
     calls.call(0)
     chain = calls.interim(0, requestState="S")
     for id_ in range(1, ROUNDS + 20):
@@ -309,7 +309,7 @@ def test_rounds_without_end_are_counted(calls: Calls) -> None:
 
 
 def test_the_oldest_interim_results_are_forgotten_and_counted() -> None:
-    calls = Calls(Chains(limit=10))
+    calls = ChainTalk(Chains(limit=10))
     chains = []
     for id_ in range(25):
         calls.call(id_, name=f"{id_}")
@@ -321,7 +321,7 @@ def test_the_oldest_interim_results_are_forgotten_and_counted() -> None:
 
 
 def test_interim_results_are_bounded_by_their_bytes_too() -> None:
-    calls = Calls(Chains(bytes_limit=20_000))
+    calls = ChainTalk(Chains(bytes_limit=20_000))
     for id_ in range(20):
         calls.call(id_, arguments={"x": "x" * 4_000})
         calls.interim(id_, requestState="s" * 1_000)
@@ -332,7 +332,7 @@ def test_interim_results_are_bounded_by_their_bytes_too() -> None:
     assert calls.call(100, requestState="T") is not None
 
 
-def test_calls_that_all_look_the_same_take_linear_time(calls: Calls) -> None:
+def test_calls_that_all_look_the_same_take_linear_time(calls: ChainTalk) -> None:
     for id_ in range(300):
         calls.call(id_)
         calls.interim(id_, inputRequests={f"{id_}": ASK})
@@ -343,7 +343,7 @@ def test_calls_that_all_look_the_same_take_linear_time(calls: Calls) -> None:
 
 
 def test_retries_that_nobody_answers_are_forgotten_and_counted() -> None:
-    calls = Calls(Chains(limit=10))
+    calls = ChainTalk(Chains(limit=10))
     for id_ in range(30):
         calls.call(id_)
         calls.interim(id_, requestState="S")
@@ -352,7 +352,7 @@ def test_retries_that_nobody_answers_are_forgotten_and_counted() -> None:
     assert calls.chains.forgotten == 40
 
 
-# Anything.
+# Any conversation.
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["a", "S", "input_required"]),
@@ -373,7 +373,7 @@ steps = st.lists(
 
 @given(steps)
 def test_nothing_raises_and_no_interim_result_has_two_retries(script: list[tuple[str, int, Any, Any]]) -> None:
-    calls = Calls(Chains(limit=3))
+    calls = ChainTalk(Chains(limit=3))
     for act, id_, asked, answered in script:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": id_}
         if act == "ask":
@@ -390,7 +390,7 @@ def test_nothing_raises_and_no_interim_result_has_two_retries(script: list[tuple
         assert (exchange.outcome is not Outcome.INPUT_REQUIRED) or exchange.round is not None
 
 
-def test_what_a_state_came_for_is_remembered_when_its_chain_is_over(calls: Calls) -> None:
+def test_what_a_state_came_for_is_remembered_when_its_chain_is_over(calls: ChainTalk) -> None:
     calls.call(1)
     calls.interim(1, requestState="s")
     calls.call(2, requestState="s")
@@ -401,7 +401,7 @@ def test_what_a_state_came_for_is_remembered_when_its_chain_is_over(calls: Calls
     assert calls.chains.has_all
 
 
-def test_a_state_that_came_for_many_calls_tells_none_of_them(calls: Calls) -> None:
+def test_a_state_that_came_for_many_calls_tells_none_of_them(calls: ChainTalk) -> None:
     for number in range(PLACES + 2):
         calls.call(number, name=f"tool-{number}")
         calls.interim(number, requestState="s")
@@ -409,7 +409,7 @@ def test_a_state_that_came_for_many_calls_tells_none_of_them(calls: Calls) -> No
 
 
 def test_no_more_states_are_remembered_than_there_may_be() -> None:
-    calls = Calls(Chains(limit=3))
+    calls = ChainTalk(Chains(limit=3))
     for number in range(5):
         calls.call(number, name=f"tool-{number}")
         calls.interim(number, requestState=f"s{number}")

@@ -1,4 +1,4 @@
-"""What a capture lacks, because nobody recorded it or it was deleted, is unknown, and nobody is blamed for it."""
+"""What a capture lacks, because it was not recorded or was deleted, is unknown, and no peer is blamed for it."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def handshake() -> list[Any]:
 
 
 def calls(count: int) -> list[Any]:
-    """As many calls with their results."""
+    """The frames of `count` calls with their results."""
     return [
         frame
         for id_ in range(1, count + 1)
@@ -37,7 +37,7 @@ def calls(count: int) -> list[Any]:
 
 
 def records(*frames: Any) -> list[Record]:
-    """The records of a capture."""
+    """The records of a capture with these frames."""
     made = [decode(line.rstrip(b"\n"), 0, loads) for _, line in stdio("ring", *frames).records()]
     return [record for record in made if record is not None]
 
@@ -48,7 +48,7 @@ def header(first: Record, seq: int, segment: int) -> Record:
 
 
 def judged(items: list[Record]) -> tuple[Judged, list[Finding]]:
-    """The checker at the end of a closed capture, and what it has found."""
+    """The checker at the end of a closed capture, and its findings."""
     checker, assembler, findings = Judged(), FrameAssembler(), list[Finding]()
     for record in items:
         item = assembler.feed(record)
@@ -58,7 +58,7 @@ def judged(items: list[Record]) -> tuple[Judged, list[Finding]]:
 
 def test_a_capture_whose_beginning_the_ring_has_deleted_blames_nobody_and_says_where_it_begins() -> None:
     whole = records(*handshake(), *calls(20))
-    cut = 16  # the response to a call whose request is deleted
+    cut = 16  # the response to a call whose request was deleted
     checker, findings = judged([header(whole[0], cut, 2), *(one for one in whole if one.seq > cut)])
     assert findings == []
     assert checker.fold.begins_at == cut
@@ -83,7 +83,7 @@ def test_a_request_whose_response_may_be_among_lost_records_is_not_called_unansw
 
 
 def exchange(body: dict[str, Any], status: str = "200 OK", *, lacks: str) -> HttpTrace:
-    """A POST of which the capture lacks the body of the request or of the response."""
+    """A POST whose request or response body is missing from the capture."""
     trace = HttpTrace()
     trace.answer(trace.post(request(0, "initialize", **ASKED)), result(0, **SERVED))
     posted = trace.post(body)

@@ -1,4 +1,4 @@
-"""The one line of a refusal that says what happened."""
+"""The one line of a refusal that describes what happened."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Streams that go on with earlier ones, as real records tell of them."""
+"""Streams that resume earlier ones, as recorded."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from mcpproxy.importers.forms.trace import cases
 
 
 class Streams:
-    """Exchanges with streams of events, on one server."""
+    """Exchanges with event streams on one server."""
 
     def __init__(self, limit: int = 1_000) -> None:
         self.exchanges, self.ids = HttpExchanges(), EventIds(limit)
@@ -26,7 +26,7 @@ class Streams:
     def begin(
         self, number: int, method: str = "POST", session: str | None = "s", after: str | None = None, **more: Any
     ) -> HttpExchange:
-        """A request, and the head of a response that is a stream."""
+        """Begin an exchange: a request, and the head of a response that is a stream."""
         fields = [["Mcp-Session-Id", session]] if session else []
         fields += [[name.replace("_", "-"), value] for name, value in more.pop("fields", {}).items()]
         request = {"method": method, "target": "/mcp", "headers": fields}
@@ -169,7 +169,7 @@ def test_an_exchange_that_is_forgotten_is_resumed_by_its_number(streams: Streams
         streams.exchanges.on_record({"exchange": number, "stage": "end"})
     assert streams.exchanges.known(1) is None
     assert (second.resumes, second.resumed) == (None, 1)
-    again = streams.begin(1, "GET")  # another exchange with that number
+    again = streams.begin(1, "GET")  # another exchange with the same number
     assert again.order > second.order
     assert second.resumes is None
 
@@ -216,7 +216,7 @@ def test_nothing_raises_and_no_stream_goes_on_with_itself(script: list[tuple[int
 
 
 def say(streams: Streams, http: HttpExchange, event_id: str, raw: bytes) -> list[str]:
-    """What is odd about an event, beside what was before."""
+    """Feed an event; returns the oddities that it adds."""
     before = len(http.repeats)
     streams.seq += 1
     streams.ids.on_event(http, event_id, streams.seq, streams.seq * 10, raw)
@@ -224,7 +224,7 @@ def say(streams: Streams, http: HttpExchange, event_id: str, raw: bytes) -> list
 
 
 def asking(streams: Streams, number: int, after: str | None = None) -> HttpExchange:
-    """The stream of a GET, of whose request all is known."""
+    """Begin the stream of a GET whose request is fully recorded."""
     http = streams.begin(number, "GET", after=after, fields={"Last_Event_ID": after} if after else {})
     http.started = RecordRef(streams.seq, 0)
     return http

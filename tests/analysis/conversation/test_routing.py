@@ -1,4 +1,4 @@
-"""Who is who over HTTP where no session id tells: clients of one address, of both eras, with and without a name."""
+"""Telling clients apart over HTTP without session ids: at one address, in both eras, with and without names."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def envelope(name: str | None) -> dict[str, Any]:
 
 
 def sessions_of(tape: Tape) -> list[int]:
-    """The session of each message of the client."""
+    """The session of each message that the client sends."""
     fold = Fold()
     contexts = [one for item in tape.items for one in fold.feed(item)]
     return [one.session.number for one in contexts if one.message.sender == "client"]
@@ -50,19 +50,19 @@ def test_what_says_nothing_of_itself_belongs_to_the_only_one_there_is() -> None:
     assert sessions_of(tape) == [1, 1]
 
 
-# ---- a probe that is refused, and the handshake after it
+# ---- a refused probe, and the handshake after it
 
 REFUSED: dict[str, Any] = {"id": None, "error": {"code": -32600, "message": "Missing session ID"}}
 
 
 def hello(tape: Tape, exchange: int, conn: int, name: str | None = "host", session: str = "hmac:1") -> None:
-    """A handshake that is given a session id."""
+    """Add a handshake whose response gives a session id."""
     params = INITIALIZE if name is None else {**INITIALIZE, "clientInfo": {"name": name, "version": "1"}}
     say(tape, exchange, conn, {"id": 0, "method": "initialize", "params": params}, {"id": 0, "result": SERVED}, session)
 
 
 def probe(tape: Tape, exchange: int, conn: int, name: str | None = "host", answer: dict[str, Any] = REFUSED) -> None:
-    """A probe of the modern era, and what the server says to it."""
+    """Add a probe of the modern era and its response."""
     asked = {"id": 1, "method": "server/discover", "params": envelope(name)}
     say(tape, exchange, conn, asked, answer, status=400 if answer is REFUSED else 200)
 
@@ -76,7 +76,7 @@ def say(
     given: str | None = None,
     status: int = 200,
 ) -> None:
-    """A POST on a connection, and its response, which may give out a session id."""
+    """Add a POST on a connection and its response, which may give a session id."""
     request = {"method": "POST", "target": "/mcp", "headers": [["Accept", "application/json, text/event-stream"]]}
     response = {"status": status, "headers": [["Mcp-Session-Id", given]] if given else []}
     peer = f"127.0.0.1:{conn}"
@@ -88,7 +88,7 @@ def say(
 
 
 def later(tape: Tape, exchange: int, session: str) -> None:
-    """What a client says once it has a session id."""
+    """Add a request that has a session id."""
     tape.post(exchange, session=session, id=exchange, method="tools/list")
 
 
@@ -136,7 +136,7 @@ def test_two_clients_of_one_name_that_probe_at_once_are_two_sessions() -> None:
     hello(tape, 4, conn=8, session="hmac:2")
     later(tape, 5, "hmac:1")
     later(tape, 6, "hmac:2")
-    assert sessions_of(tape) == [1, 1, 1, 2, 1, 2]  # whose the second probe is, no name tells
+    assert sessions_of(tape) == [1, 1, 1, 2, 1, 2]  # the names are equal: the second probe fits either
 
 
 def test_a_probe_that_a_modern_server_answers_opens_a_session_of_its_own() -> None:

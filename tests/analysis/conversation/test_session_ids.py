@@ -1,4 +1,4 @@
-"""Session ids over HTTP: what is known of the exchange that gave one."""
+"""Session ids over HTTP: what is known of the exchange that gave an id."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def test_an_id_is_of_the_path_to_which_the_exchange_goes_that_gave_it() -> None:
     assert (known.order, known.path, known.given) == (http.order, "/mcp", RecordRef(2, 2))
     exchanges.on_record(
         {"exchange": 1, "stage": "end", "request": request("/other")}, RecordRef(3, 3)
-    )  # only a forger does that
+    )  # no recorder writes this
     assert known.path == "/other"
     assert (
         exchanges.on_record({"exchange": 2, "stage": "request", "request": request("/third")}, RecordRef(4, 4))

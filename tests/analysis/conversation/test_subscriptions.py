@@ -1,4 +1,4 @@
-"""Subscriptions of both eras: what begins and ends them, and which messages come of them."""
+"""Subscriptions of both eras: what begins and ends them, and which messages belong to them."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ from tests.analysis.talk import META, MS, Talk
 ID = "io.modelcontextprotocol/subscriptionId"
 
 
-class Ear(Talk):
+class SubscriptionTalk(Talk):
     """A conversation whose subscriptions are followed."""
 
     def __init__(self, subscriptions: Subscriptions | None = None, transport: str = "stdio") -> None:
@@ -74,8 +74,8 @@ class Ear(Talk):
 
 
 @pytest.fixture
-def ear() -> Ear:
-    made = Ear()
+def ear() -> SubscriptionTalk:
+    made = SubscriptionTalk()
     made.handshake()
     return made
 
@@ -83,7 +83,7 @@ def ear() -> Ear:
 # Resources, up to 2025-11-25.
 
 
-def test_a_subscription_lasts_from_its_request_to_the_answer_to_unsubscribe(ear: Ear) -> None:
+def test_a_subscription_lasts_from_its_request_to_the_answer_to_unsubscribe(ear: SubscriptionTalk) -> None:
     one = ear.subscribe("file:///a")
     assert (one.is_open, one.asked_ns, one.since_ns, one.seq) == (True, 4 * MS, None, 4)
     assert ear.update("file:///a") is one
@@ -92,15 +92,15 @@ def test_a_subscription_lasts_from_its_request_to_the_answer_to_unsubscribe(ear:
     assert ear.update("file:///a") is one
     assert ear.unsubscribe("file:///a") is one
     assert (one.leaving_ns, one.ended_ns) == (8 * MS, None)
-    assert ear.update("file:///a") is one  # it has crossed the request
+    assert ear.update("file:///a") is one  # it has crossed the request to unsubscribe
     assert ear.of[ear.answer(2).message.seq] is one
     assert one.ended_ns == 10 * MS
-    assert ear.update("file:///a") is one  # an ended one, which is what is wrong with it
+    assert ear.update("file:///a") is one  # attributed to the ended subscription, so that a rule can report it
     assert one.updates == 4
     assert ear.subscriptions.resources(ear.session) == [one]
 
 
-def test_an_update_may_be_of_a_part_of_a_resource(ear: Ear) -> None:
+def test_an_update_may_be_of_a_part_of_a_resource(ear: SubscriptionTalk) -> None:
     short, long = ear.subscribe("file:///a"), ear.subscribe("file:///a/b/")
     assert ear.update("file:///a/b/c") is long
     assert ear.update("file:///a/x") is short
@@ -109,15 +109,15 @@ def test_an_update_may_be_of_a_part_of_a_resource(ear: Ear) -> None:
     ear.unsubscribe("file:///a/b/")
     ear.answer(2)
     assert ear.update("file:///a/b/c") is short
-    assert ear.update("file:///a/b/") is short  # rather one that is open than the ended one
+    assert ear.update("file:///a/b/") is short  # an open subscription is preferred to an ended one
 
 
-def test_subscribing_twice_is_one_subscription(ear: Ear) -> None:
+def test_subscribing_twice_is_one_subscription(ear: SubscriptionTalk) -> None:
     one = ear.subscribe("x:a", 1)
     assert ear.subscribe("x:a", 2) is one
     ear.refuse(1)
     assert (one.is_open, one.is_refused) == (False, True)
-    ear.answer(2)  # one that succeeds is enough
+    ear.answer(2)  # one success is enough
     assert one.is_open
     assert ear.update("x:ab") is one
     assert ear.subscribe("x:a", 3) is one
@@ -125,7 +125,7 @@ def test_subscribing_twice_is_one_subscription(ear: Ear) -> None:
     assert one.is_open
 
 
-def test_a_subscription_that_was_refused_is_none(ear: Ear) -> None:
+def test_a_subscription_that_was_refused_is_none(ear: SubscriptionTalk) -> None:
     one = ear.subscribe("x:a")
     ear.refuse(1)
     assert (one.is_refused, one.ended_ns) == (True, 5 * MS)
@@ -133,7 +133,7 @@ def test_a_subscription_that_was_refused_is_none(ear: Ear) -> None:
     assert ear.subscribe("x:a") is not one
 
 
-def test_an_unsubscribe_that_was_refused_changes_nothing(ear: Ear) -> None:
+def test_an_unsubscribe_that_was_refused_changes_nothing(ear: SubscriptionTalk) -> None:
     one = ear.subscribe("x:a")
     ear.answer(1)
     ear.unsubscribe("x:a")
@@ -141,7 +141,7 @@ def test_an_unsubscribe_that_was_refused_changes_nothing(ear: Ear) -> None:
     assert (one.is_open, one.leaving_ns) == (True, None)
 
 
-def test_subscribing_again_while_the_end_is_under_way(ear: Ear) -> None:
+def test_subscribing_again_while_the_end_is_under_way(ear: SubscriptionTalk) -> None:
     first = ear.subscribe("x:a", 1)
     ear.answer(1)
     ear.unsubscribe("x:a", 2)
@@ -153,7 +153,7 @@ def test_subscribing_again_while_the_end_is_under_way(ear: Ear) -> None:
     assert ear.update("x:ab") is second
 
 
-def test_the_end_of_nothing_and_what_has_no_uri_are_no_subscription(ear: Ear) -> None:
+def test_the_end_of_nothing_and_what_has_no_uri_are_no_subscription(ear: SubscriptionTalk) -> None:
     assert ear.unsubscribe("x:a") is None
     assert ear.of[ear.answer(2).message.seq] is None
     uris: list[Any] = [None, 5, ["x"], {}]
@@ -165,7 +165,7 @@ def test_the_end_of_nothing_and_what_has_no_uri_are_no_subscription(ear: Ear) ->
 
 
 def test_sessions_have_subscriptions_of_their_own() -> None:
-    ear = Ear(transport="http")
+    ear = SubscriptionTalk(transport="http")
     found = {}
     for number, session in ((1, "a"), (2, "b")):
         ear.http(number, mcp_session_id=session)
@@ -181,14 +181,14 @@ def test_sessions_have_subscriptions_of_their_own() -> None:
 
 
 def test_a_listening_from_its_request_to_its_result() -> None:
-    ear = Ear()
+    ear = SubscriptionTalk()
     one = ear.listen("l", toolsListChanged=True, promptsListChanged=False, resourceSubscriptions=["x:a", 5])
     assert one.id == Id("string", "l")
     assert one.requested.types == {"toolsListChanged", "resourceSubscriptions"}
     assert set(one.requested.uris) == {"x:a"}
     ear.ask(2, "tools/list")
     assert ear.of[ear.answer(2, tools=[]).message.seq] is None
-    assert ear.of[ear.tell("notifications/tools/list_changed").message.seq] is None  # it does not say whose it is
+    assert ear.of[ear.tell("notifications/tools/list_changed").message.seq] is None  # it does not name its subscription
     assert one.messages == 0
     assert ear.hear("subscriptions/acknowledged", notifications={"toolsListChanged": True}) is one
     assert (one.acknowledged_ns, one.acknowledgements, one.messages) == (5 * MS, 1, 1)
@@ -201,12 +201,12 @@ def test_a_listening_from_its_request_to_its_result() -> None:
     assert one.is_open
     assert ear.of[ear.answer("l", resultType="complete", _meta={ID: "l"}).message.seq] is one
     assert (one.answered_ns, one.ended_ns, one.messages) == (8 * MS, 8 * MS, 3)
-    assert ear.hear("tools/list_changed") is one  # after its end, which is what is wrong with it
+    assert ear.hear("tools/list_changed") is one  # after the end; still attributed, so that a rule can report it
     assert ear.subscriptions.listenings(ear.session) == [one]
 
 
 def test_filters_say_what_they_select() -> None:
-    one = Ear().listen("l", resourcesListChanged=True, taskIds=["t"], resourceSubscriptions=["x:a"])
+    one = SubscriptionTalk().listen("l", resourcesListChanged=True, taskIds=["t"], resourceSubscriptions=["x:a"])
     chosen = one.requested
     assert chosen.task_ids == {"t"}
     methods = ["tools/list_changed", "resources/list_changed", "resources/updated", "tasks", "progress"]
@@ -214,7 +214,7 @@ def test_filters_say_what_they_select() -> None:
     assert (chosen.uris.covering("x:ab"), chosen.uris.covering("x:")) == ("x:a", None)
     odd = {"toolsListChanged": 1, "taskIds": "t", "resourceSubscriptions": {"a": 1}}
     for told in (None, 5, ["toolsListChanged"], odd):
-        found = Ear()
+        found = SubscriptionTalk()
         context = found.say("c2s", id=1, method="subscriptions/listen", params={"notifications": told, "_meta": META})
         none = found.of[context.message.seq]
         assert isinstance(none, ListenSubscription)
@@ -222,7 +222,7 @@ def test_filters_say_what_they_select() -> None:
 
 
 def test_ids_are_equal_when_type_and_exact_value_are() -> None:
-    ear = Ear()
+    ear = SubscriptionTalk()
     one, other = ear.listen(1), ear.listen("1")
     big = 2**70
     raw = b'{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{}}'
@@ -236,7 +236,7 @@ def test_ids_are_equal_when_type_and_exact_value_are() -> None:
 
 
 def test_either_side_may_cancel_it() -> None:
-    ear = Ear()
+    ear = SubscriptionTalk()
     one, other = ear.listen("a"), ear.listen("b")
     mine = ear.say("c2s", method="notifications/cancelled", params={"requestId": "a"})
     theirs = ear.say("s2c", method="notifications/cancelled", params={"requestId": "b", "_meta": {ID: "b"}})
@@ -251,14 +251,14 @@ def test_either_side_may_cancel_it() -> None:
 
 
 def test_an_error_refuses_it() -> None:
-    ear = Ear()
+    ear = SubscriptionTalk()
     one = ear.listen("a")
     ear.refuse("a")
     assert (one.is_refused, one.is_open, one.acknowledged) == (True, False, None)
 
 
 def test_an_id_that_comes_again_is_another_listening() -> None:
-    ear = Ear()
+    ear = SubscriptionTalk()
     first = ear.listen("a")
     ear.answer("a")
     second = ear.listen("a")
@@ -268,19 +268,19 @@ def test_an_id_that_comes_again_is_another_listening() -> None:
 
 
 def test_the_answer_to_an_older_request_with_its_id_is_not_its_own() -> None:
-    ear = Ear()
+    ear = SubscriptionTalk()
     ear.listen("a")
     second = ear.listen("a")
-    assert ear.of[ear.answer("a").message.seq] is None  # answers go to the oldest request
+    assert ear.of[ear.answer("a").message.seq] is None  # responses go to the oldest request
     assert second.is_open
     assert ear.of[ear.answer("a").message.seq] is second
 
 
 def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
-    ear = Ear(transport="http")
+    ear = SubscriptionTalk(transport="http")
     for number in (1, 2):
         ear.http(number)
-    one, other = ear.listen("l", 1), ear.listen("l", 2)  # of two clients that look the same
+    one, other = ear.listen("l", 1), ear.listen("l", 2)  # from two clients that cannot be told apart
     for id_ in ("l", "wrong", None):
         assert ear.hear("tools/list_changed", id_, 1) is one
         assert ear.hear("tools/list_changed", id_, 2) is other
@@ -299,13 +299,13 @@ def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
 
 
 def test_two_in_one_exchange_are_told_apart_by_their_ids() -> None:
-    ear = Ear(transport="http")
+    ear = SubscriptionTalk(transport="http")
     ear.http(1)
     one, other = ear.listen("a", 1), ear.listen("b", 1)
     assert (ear.hear("x", "b", 1), ear.hear("x", "a", 1), ear.hear("x", "c", 1)) == (other, one, None)
 
 
-# Uris.
+# URIs.
 
 texts = st.text(alphabet="ab", max_size=6)
 
@@ -333,7 +333,7 @@ def test_a_giant_uri_stands_for_itself_alone() -> None:
 
 
 def test_the_oldest_subscriptions_are_forgotten_and_counted() -> None:
-    ear = Ear(Subscriptions(limit=10))
+    ear = SubscriptionTalk(Subscriptions(limit=10))
     for n in range(15):
         ear.subscribe(f"x:{n:02}", n)
         ear.listen(f"{n}")
@@ -343,14 +343,14 @@ def test_the_oldest_subscriptions_are_forgotten_and_counted() -> None:
     assert ear.hear("x", "9") is None
     assert ear.update("x:10") is not None
     assert ear.hear("x", "10") is not None
-    assert ear.of[ear.answer(3).message.seq] is None  # its request is forgotten with it
+    assert ear.of[ear.answer(3).message.seq] is None  # its request was forgotten with it
     for n in range(15, 40):
         ear.listen(f"{n}")
     assert ear.subscriptions.resources(ear.session) == []
 
 
 def test_subscriptions_are_bounded_by_their_bytes_too() -> None:
-    ear = Ear(Subscriptions(bytes_limit=20_000))
+    ear = SubscriptionTalk(Subscriptions(bytes_limit=20_000))
     for n in range(20):
         ear.subscribe(f"x:{n}" + "x" * 6_000, n)
         ear.unsubscribe(f"x:{n}" + "x" * 6_000, n + 100)
@@ -362,7 +362,7 @@ def test_subscriptions_are_bounded_by_their_bytes_too() -> None:
 
 
 def test_what_is_answered_or_forgotten_takes_no_room() -> None:
-    ear = Ear(Subscriptions(bytes_limit=20_000))
+    ear = SubscriptionTalk(Subscriptions(bytes_limit=20_000))
     for n in range(20):
         ear.subscribe(f"x:{n}" + "x" * 6_000, n)
         ear.answer(n)
@@ -378,7 +378,7 @@ def test_what_is_answered_or_forgotten_takes_no_room() -> None:
     assert len(ear.subscriptions) > 20
 
 
-# Anything.
+# Any conversation.
 
 values = st.none() | st.booleans() | st.integers(0, 2) | st.floats() | st.sampled_from(["a", "ab", "x"])
 bodies = values | st.dictionaries(
@@ -396,7 +396,7 @@ steps = st.lists(
 def test_nothing_raises_and_memory_is_bounded(
     script: list[tuple[Any, int, Any, str, Any, int]], over_http: bool
 ) -> None:
-    ear = Ear(Subscriptions(limit=3), "http" if over_http else "stdio")
+    ear = SubscriptionTalk(Subscriptions(limit=3), "http" if over_http else "stdio")
     for direction, act, id_, method, body, number in script:
         message: dict[str, Any] = {"jsonrpc": "2.0"}
         if act < 2:

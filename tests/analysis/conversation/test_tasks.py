@@ -1,4 +1,4 @@
-"""Tasks: which messages are about which, and what their executor has said of them."""
+"""Tasks: which messages belong to which task, and what its executor has reported about it."""
 
 import json
 from typing import Any
@@ -20,8 +20,8 @@ def stub(id_: str = "t", status: str = "working", **more: Any) -> dict[str, Any]
     return {"taskId": id_, "status": status, "ttl": 60_000, **TIMES, **more}
 
 
-class Work(Talk):
-    """A session with tasks, which are followed."""
+class TaskTalk(Talk):
+    """A session whose tasks are followed."""
 
     def __init__(self, tasks: Tasks | None = None, transport: str = "stdio") -> None:
         self.tasks = tasks if tasks is not None else Tasks()
@@ -48,19 +48,19 @@ class Work(Talk):
         return found
 
     def create(self, id_: str = "t", **more: Any) -> Task:
-        """A tool call that becomes a task, as in 2025-11-25."""
+        """Create a task with a tool call, as in 2025-11-25."""
         self.ask(1, "tools/call", name="slow", arguments={}, task={"ttl": 60_000})
         return self.about(self.answer(1, task=stub(id_, **more)))
 
 
 @pytest.fixture
-def work() -> Work:
-    made = Work()
+def work() -> TaskTalk:
+    made = TaskTalk()
     made.handshake()
     return made
 
 
-def test_a_task_from_its_creation_to_its_result(work: Work) -> None:
+def test_a_task_from_its_creation_to_its_result(work: TaskTalk) -> None:
     task = work.create(pollInterval=500)
     assert (task.id.value, task.executor, task.status, task.is_known) == ("t", "server", "working", True)
     assert task.request is not None
@@ -83,7 +83,7 @@ def test_a_task_from_its_creation_to_its_result(work: Work) -> None:
     assert work.tasks.count == 1
 
 
-def test_either_side_executes_tasks_under_ids_of_its_own(work: Work) -> None:
+def test_either_side_executes_tasks_under_ids_of_its_own(work: TaskTalk) -> None:
     ours = work.create()
     work.say("s2c", id=1, method="sampling/createMessage", params={"task": {}, "messages": []})
     theirs = work.about(work.say("c2s", id=1, result={"task": stub("t")}))
@@ -92,15 +92,15 @@ def test_either_side_executes_tasks_under_ids_of_its_own(work: Work) -> None:
     assert work.about(work.say("s2c", id=2, method="tasks/get", params={"taskId": "t"})) is theirs
     work.say("c2s", method="notifications/tasks/status", params=stub(status="failed"))
     assert (ours.status, theirs.status) == ("working", "failed")
-    # Which of the two a message is part of cannot be told.
+    # It cannot be determined which of the two the message belongs to.
     assert work.of[work.tell("notifications/progress", _meta={RELATED: {"taskId": "t"}}).message.seq] is None
 
 
-def test_status_is_learned_from_lists_cancellations_and_notifications(work: Work) -> None:
+def test_status_is_learned_from_lists_cancellations_and_notifications(work: TaskTalk) -> None:
     a, b = work.create("a"), work.create("b")
     work.ask(5, "tasks/list")
     context = work.answer(5, tasks=[stub("a", "input_required"), 5, {"taskId": 7}, stub("c", "failed"), stub("b")])
-    assert work.of[context.message.seq] is None  # it is about all of them
+    assert work.of[context.message.seq] is None  # it concerns all of them
     assert (a.status, b.status) == ("input_required", "working")
     heard_of = work.about(work.ask(6, "tasks/result", taskId="c"))
     assert (heard_of.status, heard_of.request, heard_of.is_known) == ("failed", None, True)
@@ -112,14 +112,14 @@ def test_status_is_learned_from_lists_cancellations_and_notifications(work: Work
     assert (b.is_over, b.ended_ns, b.changes, b.ttl_ms) == (True, 13 * MS, 2, None)
 
 
-def test_who_does_not_execute_a_task_cannot_tell_how_it_stands(work: Work) -> None:
+def test_who_does_not_execute_a_task_cannot_tell_how_it_stands(work: TaskTalk) -> None:
     task = work.create()
     context = work.say("c2s", method="notifications/tasks/status", params=stub(status="completed"))
     assert work.about(context) is task
     assert task.status == "working"
 
 
-def test_a_change_after_the_end_is_kept(work: Work) -> None:
+def test_a_change_after_the_end_is_kept(work: TaskTalk) -> None:
     task = work.create()
     work.tell("notifications/tasks/status", **stub(status="completed"))
     work.tell("notifications/tasks/status", **stub(status="working"))
@@ -127,21 +127,21 @@ def test_a_change_after_the_end_is_kept(work: Work) -> None:
     assert (task.is_over, task.ended_ns) == (False, 6 * MS)
 
 
-def test_a_task_ends_when_it_first_says_so(work: Work) -> None:
+def test_a_task_ends_when_it_first_says_so(work: TaskTalk) -> None:
     task = work.create()
     work.tell("notifications/tasks/status", **stub(status="completed"))
     work.tell("notifications/tasks/status", **stub(status="failed"))
     assert (task.status, task.ended_ns, task.changes) == ("failed", 6 * MS, 3)
 
 
-def test_a_report_about_another_task_is_about_neither(work: Work) -> None:
+def test_a_report_about_another_task_is_about_neither(work: TaskTalk) -> None:
     a, b = work.create("a"), work.create("b")
     work.ask(5, "tasks/get", taskId="a")
     assert work.about(work.answer(5, **stub("b", "failed"))) is a
     assert (a.status, b.status) == ("working", "working")
 
 
-def test_the_error_of_a_task_that_failed_is_its_result(work: Work) -> None:
+def test_the_error_of_a_task_that_failed_is_its_result(work: TaskTalk) -> None:
     task = work.create()
     work.ask(5, "tasks/result", taskId="t")
     work.refuse(5)
@@ -152,13 +152,13 @@ def test_the_error_of_a_task_that_failed_is_its_result(work: Work) -> None:
     assert task.delivered_ns == 10 * MS
 
 
-def test_a_task_that_was_only_asked_for_is_not_known(work: Work) -> None:
+def test_a_task_that_was_only_asked_for_is_not_known(work: TaskTalk) -> None:
     task = work.about(work.ask(5, "tasks/get", taskId="nowhere"))
     assert work.about(work.refuse(5)) is task
     assert (task.is_known, task.request, task.status, task.ttl_ms) == (False, None, None, MISSING)
 
 
-def test_a_notification_may_overtake_the_answer_that_creates_its_task(work: Work) -> None:
+def test_a_notification_may_overtake_the_answer_that_creates_its_task(work: TaskTalk) -> None:
     work.ask(1, "tools/call", name="slow", task={})
     early = work.about(work.tell("notifications/tasks/status", **stub(status="working")))
     overtaken = early.request
@@ -168,14 +168,14 @@ def test_a_notification_may_overtake_the_answer_that_creates_its_task(work: Work
     assert not early.repeats
 
 
-def test_an_id_that_comes_again_is_another_task(work: Work) -> None:
+def test_an_id_that_comes_again_is_another_task(work: TaskTalk) -> None:
     first, second = work.create(), work.create()
     assert first is not second
     assert (first.repeats, second.repeats) == (False, True)
     assert work.about(work.ask(5, "tasks/get", taskId="t")) is second
 
 
-def test_a_task_that_nobody_asked_for_is_one(work: Work) -> None:
+def test_a_task_that_nobody_asked_for_is_one(work: TaskTalk) -> None:
     for told in ({}, None, "t", {"taskId": "t"}, {"taskId": 1, "status": "working"}, stub()):
         work.ask(1, "tools/call", name="slow")
         context = work.answer(1, task=told)
@@ -184,7 +184,7 @@ def test_a_task_that_nobody_asked_for_is_one(work: Work) -> None:
     assert work.about(context).request is not None
 
 
-def test_an_answer_of_another_kind_creates_nothing(work: Work) -> None:
+def test_an_answer_of_another_kind_creates_nothing(work: TaskTalk) -> None:
     results: list[dict[str, Any]] = [{}, {"task": "t"}, {"task": {"status": "working"}}, {"taskId": 7}]
     for result in results:
         work.ask(1, "tools/call", name="slow", task={})
@@ -195,7 +195,7 @@ def test_an_answer_of_another_kind_creates_nothing(work: Work) -> None:
 
 
 def test_the_extension_tells_all_in_the_result_itself() -> None:
-    work = Work()
+    work = TaskTalk()
     work.ask(1, "tools/call", name="slow")
     told: dict[str, Any] = {"taskId": "t", "ttlMs": 5_000, "pollIntervalMs": 1_000, **TIMES}
     task = work.about(work.answer(1, resultType="task", status="working", **told))
@@ -213,14 +213,14 @@ def test_the_extension_tells_all_in_the_result_itself() -> None:
 
 
 def test_a_notification_of_the_extension_may_bring_the_result() -> None:
-    work = Work()
+    work = TaskTalk()
     work.ask(1, "tools/call", name="slow")
     task = work.about(work.answer(1, resultType="task", taskId="t", status="working"))
     work.tell("notifications/tasks", taskId="t", status="failed", error={"code": 1, "message": ""})
     assert task.delivered_ns == 3 * MS
 
 
-def test_messages_say_of_which_task_they_are_part(work: Work) -> None:
+def test_messages_say_of_which_task_they_are_part(work: TaskTalk) -> None:
     task = work.create()
     meta = {RELATED: {"taskId": "t"}}
     asked = work.say("s2c", id=9, method="elicitation/create", params={"message": "?", "_meta": meta})
@@ -233,12 +233,12 @@ def test_messages_say_of_which_task_they_are_part(work: Work) -> None:
     assert work.tasks.count == 1
 
 
-def http(work: Work, number: int, session: str) -> None:
+def http(work: TaskTalk, number: int, session: str) -> None:
     work.http(number, mcp_session_id=session)
 
 
 def test_a_task_outlives_its_session() -> None:
-    work = Work(transport="http")
+    work = TaskTalk(transport="http")
     http(work, 1, "a")
     work.ask(1, "tools/call", 1, task={}, _meta={})
     task = work.about(work.answer(1, 1, task=stub()))
@@ -251,7 +251,7 @@ def test_a_task_outlives_its_session() -> None:
 
 
 def test_sessions_whose_server_counts_tasks_for_each_are_told_apart() -> None:
-    work = Work(transport="http")
+    work = TaskTalk(transport="http")
     tasks = {}
     for number, session in ((1, "a"), (2, "b")):
         http(work, number, session)
@@ -261,11 +261,11 @@ def test_sessions_whose_server_counts_tasks_for_each_are_told_apart() -> None:
         http(work, number, session)
         assert work.about(work.ask(2, "tasks/get", number, taskId="1", _meta={})) is tasks[session]
     http(work, 5, "c")
-    assert work.of[work.ask(2, "tasks/get", 5, taskId="1", _meta={}).message.seq] is None  # it could be either
+    assert work.of[work.ask(2, "tasks/get", 5, taskId="1", _meta={}).message.seq] is None  # it could be either one
 
 
 def test_a_task_of_a_client_stays_in_its_session() -> None:
-    work = Work(transport="http")
+    work = TaskTalk(transport="http")
     for number, session in ((1, "a"), (2, "b")):
         http(work, number, session)
     work.say("s2c", 1, id=1, method="sampling/createMessage", params={"task": {}})
@@ -275,7 +275,7 @@ def test_a_task_of_a_client_stays_in_its_session() -> None:
     assert not other.is_known
 
 
-def test_which_tasks_wait_for_input_is_known_for_each_side(work: Work) -> None:
+def test_which_tasks_wait_for_input_is_known_for_each_side(work: TaskTalk) -> None:
     session = work.fold.routing.begin(0)
     a, b = work.create("a"), work.create("b")
     assert work.tasks.awaiting_input(session, "server") == []
@@ -286,11 +286,11 @@ def test_which_tasks_wait_for_input_is_known_for_each_side(work: Work) -> None:
     work.ask(5, "tasks/get", taskId="a")
     work.answer(5, **stub("a", "working"))
     assert work.tasks.awaiting_input(session, "server") == [b]
-    work.create("b")  # another one, which is working
+    work.create("b")  # a new task, which is working
     assert work.tasks.awaiting_input(session, "server") == []
 
 
-def test_an_id_may_name_a_task_that_was_created_or_asked_for(work: Work) -> None:
+def test_an_id_may_name_a_task_that_was_created_or_asked_for(work: TaskTalk) -> None:
     session = work.fold.routing.begin(0)
     work.create("a")
     work.ask(5, "tasks/get", taskId="b")
@@ -300,7 +300,7 @@ def test_an_id_may_name_a_task_that_was_created_or_asked_for(work: Work) -> None
 # Memory.
 
 
-def test_changes_without_end_are_counted(work: Work) -> None:
+def test_changes_without_end_are_counted(work: TaskTalk) -> None:
     task = work.create()
     for n in range(REPORTS * 2):
         work.tell("notifications/tasks/status", **stub(status=f"{n % 2}" + "x" * 1_000))
@@ -310,7 +310,7 @@ def test_changes_without_end_are_counted(work: Work) -> None:
 
 
 def test_the_oldest_tasks_are_forgotten_and_counted() -> None:
-    work = Work(Tasks(limit=10))
+    work = TaskTalk(Tasks(limit=10))
     first = work.create("0")
     for n in range(1, 25):
         work.create(f"{n}")
@@ -322,7 +322,7 @@ def test_the_oldest_tasks_are_forgotten_and_counted() -> None:
 
 
 def test_tasks_are_bounded_by_the_bytes_of_their_requests_too() -> None:
-    work = Work(Tasks(bytes_limit=10_000))
+    work = TaskTalk(Tasks(bytes_limit=10_000))
     for n in range(20):
         work.ask(1, "tools/call", task={}, arguments={"x": "x" * 2_500})
         work.answer(1, task=stub(f"{n}"))
@@ -332,7 +332,7 @@ def test_tasks_are_bounded_by_the_bytes_of_their_requests_too() -> None:
     assert (len(work.tasks), work.tasks.forgotten) == (1, 20)
 
 
-def test_long_ids_are_short_keys(work: Work) -> None:
+def test_long_ids_are_short_keys(work: TaskTalk) -> None:
     task = work.create("x" * 100_000)
     assert work.about(work.ask(5, "tasks/get", taskId="x" * 100_000)) is task
     assert work.about(work.ask(6, "tasks/get", taskId="x" * 99_999)) is not task
@@ -340,7 +340,7 @@ def test_long_ids_are_short_keys(work: Work) -> None:
 
 
 @pytest.mark.parametrize("number", ["NaN", "1e400", "-Infinity", "true", '"5"', "[]", "1" * 500])
-def test_what_is_no_number_is_no_time(work: Work, number: str) -> None:
+def test_what_is_no_number_is_no_time(work: TaskTalk, number: str) -> None:
     task = work.create()
     told = '{"taskId":"t","status":"working","ttl":%b,"pollInterval":%b}'
     raw = b'{"jsonrpc":"2.0","method":"notifications/tasks/status","params":%b}' % told.encode()
@@ -348,7 +348,7 @@ def test_what_is_no_number_is_no_time(work: Work, number: str) -> None:
     assert (task.ttl_ms, task.poll_ms) == (60_000, None)
 
 
-# Anything.
+# Any conversation.
 
 scalars = (
     st.none() | st.booleans() | st.integers(-1, 1) | st.floats() | st.sampled_from(["a", "b", "working", "failed"])
@@ -368,7 +368,7 @@ steps = st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.integers(0, 4), m
 
 @given(steps)
 def test_nothing_raises_and_memory_is_bounded(script: list[tuple[Any, int, str, Any]]) -> None:
-    work = Work(Tasks(limit=3))
+    work = TaskTalk(Tasks(limit=3))
     for direction, act, method, body in script:
         message: dict[str, Any] = {"jsonrpc": "2.0"}
         if act < 2:

@@ -1,4 +1,4 @@
-"""Schemas of strangers: what is proved is right, what is asked is answered right, and nobody is kept waiting."""
+"""Untrusted schemas: proofs and the validator's answers are correct, and no schema blocks the caller."""
 
 import socket
 import subprocess
@@ -165,7 +165,7 @@ def test_nothing_is_fetched() -> None:
 
 
 def doubling(depth: int) -> Any:
-    """A schema that takes twice as long for each step of depth."""
+    """A schema whose validation time doubles with each level of depth."""
     arms = {f"a{at}": {"not": {"anyOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2}} for at in range(depth)}
     return {"$defs": {**arms, f"a{depth}": {"type": "null"}}, "$ref": "#/$defs/a0"}
 

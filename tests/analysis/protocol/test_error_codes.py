@@ -1,4 +1,4 @@
-"""The error codes are those of the official types, and each is explained in the words of one row."""
+"""The error codes are those of the official types, and each is explained in one row."""
 
 import re
 from importlib.metadata import files
@@ -21,11 +21,11 @@ from analysis.protocol.error_codes import (
 )
 
 NEVER_SENT: Final = -32000
-"""What the official types call a closed connection."""
+"""The official types use it for a closed connection, and it is never sent."""
 
 
 def test_the_official_types_have_the_same_codes() -> None:
-    # Its text, as importing pydantic takes half a second.
+    # The source is read as text, as importing pydantic takes half a second.
     (source,) = (file for file in files("mcp-types") or () if str(file) == "mcp_types/jsonrpc.py")
     official = {int(code) for code in re.findall(r"^[A-Z_]+ = (-\d+)$", source.read_text(), re.MULTILINE)}
     assert official - {NEVER_SENT} == {*ERROR_CODES, REQUEST_TIMEOUT} - {RESOURCE_NOT_FOUND, USER_REJECTED}

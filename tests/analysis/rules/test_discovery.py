@@ -1,4 +1,4 @@
-"""Discovery: which rules there are, in which groups, and what violations of them break."""
+"""Discovery: which rules exist, their groups, and the impact of a violation."""
 
 import re
 from pkgutil import iter_modules
@@ -75,6 +75,6 @@ def test_what_follows_from_a_cause_is_no_graver_than_the_cause() -> None:
     for rule in rules().values():
         for cause in rule.follows:
             assert max(levels_of(rule.id)) <= max(levels_of(cause)), (rule.id, cause)
-            # The first cause that is found is the one that is named: that of a chain's beginning comes first.
+            # A finding names the first cause that was found, so the cause at the beginning of a chain comes first.
             earlier = rule.follows[: rule.follows.index(cause)]
             assert set(rules()[cause].follows) <= set(earlier), (rule.id, cause)

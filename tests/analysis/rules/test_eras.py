@@ -1,4 +1,4 @@
-"""The rules about the eras: nothing that a peer can say makes one fail, and none remembers without a bound."""
+"""The rules about eras: no message makes them fail, and their memory is bounded."""
 
 import json
 from typing import Any

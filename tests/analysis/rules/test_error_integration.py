@@ -1,4 +1,4 @@
-"""What the corpus cannot say about the rules of errors: notes that must not appear, and hostile errors."""
+"""Cases that the corpus cannot express about error rules: notes that must not appear, and hostile errors."""
 
 from typing import Any
 

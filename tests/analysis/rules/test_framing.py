@@ -1,4 +1,4 @@
-"""What the recorder notes of a frame by itself, and what the rules of framing, jsonrpc, id and batch find in it."""
+"""The problems that the recorder notes for a single frame, and the framing, jsonrpc, id and batch rules' findings."""
 
 import json
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""Very many findings of one rule about one message: the first are told, the others counted, and that is bounded."""
+"""Many findings of one rule about one message: the first are reported, the others counted up to a limit."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def found_in_list(rule: str, *tools: dict[str, Any]) -> list[Finding]:
-    """What a rule finds in a list of tools."""
+    """The findings of a rule in a list of tools."""
     tape = Tape("stdio")
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
     tape.say("c2s", id=0, method="initialize", params=hello)
@@ -31,7 +31,7 @@ def found_in_list(rule: str, *tools: dict[str, Any]) -> list[Finding]:
 
 
 def tools(count: int) -> list[dict[str, Any]]:
-    """Tools whose schemas are of an older draft, with odd names."""
+    """Tools with odd names, whose schemas use an older draft."""
     return [{"name": f"tool {number}", "inputSchema": {"$schema": DRAFT, "type": "object"}} for number in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Oddities: what is odd about a message, and that each rule names those that it is about."""
+"""Oddities: what is odd about a message, and that each rule names the oddities that concern it."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def compact(**members: Any) -> bytes:
 
 
 def of(talk: Talk, raw: bytes, by: str = "c2s", **frame: Any) -> list[Odd]:
-    """What is odd about the messages of a frame."""
+    """The oddities of each message of a frame."""
     return [oddities_of(seen) for seen in talk.raw("c2s" if by == "c2s" else "s2c", raw, **frame)]
 
 

@@ -1,8 +1,8 @@
-"""A rule that names too few oddities misses what it should find."""
+"""No rule misses findings by naming too few oddities."""
 
 import pytest
 
-from analysis.checking.plans import _outlines_of
+from analysis.checking.plans import _hook_plans_of
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, rules, rules_for
 from analysis.rules.odd import NOTHING
@@ -15,7 +15,7 @@ def test_a_rule_finds_nothing_in_oddities_that_it_does_not_name(monkeypatch: pyt
     naming = [rule for rule in rules().values() if rule.on_anomaly is not Rule.on_anomaly]
     groups = {group_of(rule.id) for rule in naming}
     cases = [case for group, case in corpus() if group in groups]
-    # The others find the same in both checks, as nothing that concerns them changes.
+    # The other rules find the same in both checks, as nothing that concerns them changes.
     picked = rules_for({rule.id for rule in naming}.__contains__)
     found = [check(case, picked) for case in cases]
     for rule in naming:
@@ -33,12 +33,12 @@ def test_a_rule_finds_nothing_in_odd_exchanges_that_it_does_not_name(monkeypatch
     found = [check(case, picked) for case in cases]
     for rule in naming:
         monkeypatch.setattr(rule, "exchanges", USUAL)
-    _outlines_of.cache_clear()
+    _hook_plans_of.cache_clear()
     try:
         for case, those in zip(cases, found, strict=True):
             assert check(case, picked) == those, case.name
     finally:
-        _outlines_of.cache_clear()
+        _hook_plans_of.cache_clear()
 
 
 def test_each_oddity_of_an_exchange_is_what_a_rule_is_about() -> None:

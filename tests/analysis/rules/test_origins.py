@@ -1,4 +1,4 @@
-"""Rules that ask whether an address is the server's own, behind a recorder that has another address."""
+"""Rules that decide whether an address is the server's own, although the recorder has another one."""
 
 import json
 
@@ -13,7 +13,7 @@ from mcpproxy.importers.forms.trace import cases
 from tests.analysis.judged import Judged
 
 LISTEN = "127.0.0.1:37847"
-"""The `Host` that a client sends if it knows only the recorder."""
+"""The `Host` that a client sends if it knows only the recorder's address."""
 
 
 def document(resource: str) -> str:
@@ -22,7 +22,7 @@ def document(resource: str) -> str:
 
 
 def found(upstream: str, *frames: dict[str, object], rule: str) -> list[Finding]:
-    """What a rule finds in exchanges that were recorded in front of a server."""
+    """The findings of a rule in exchanges recorded in front of a server."""
     case = {"name": "origin", "version": "2025-11-25", "transport": "http", "frames": frames}
     (made,) = cases([json.dumps(case).encode()])
     assert isinstance(made, Case)

@@ -1,4 +1,4 @@
-"""The rules of shapes, where a case as data cannot say it: anything anywhere, and what is remembered between rules."""
+"""The rules of shapes, beyond what cases can express: any value anywhere, and what rules share."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_no_rule_fails_whatever_is_said(method: str, version: str, one: Any, two
         ("s2c", {"jsonrpc": "2.0", "method": method, "params": other}),
         ("c2s", {"jsonrpc": "2.0", "method": method.removeprefix("notifications/"), "params": one}),
     ]
-    check(stdio("anything", *frames))  # looks at the faults of the checker itself
+    check(stdio("anything", *frames))  # also checks that no rule failed
 
 
 def test_the_same_bytes_twice_are_judged_twice() -> None:
@@ -61,7 +61,7 @@ def test_uris_of_resources_are_an_error_since_they_have_to_follow_the_rfc(versio
         ("c2s", result(1, {"roots": [{"uri": "a"}]})),
     ]
     found = check(stdio("uris", *frames))
-    # That of a root is told by a rule of its own.
+    # A separate rule reports the URIs of roots.
     assert [(one.rule, one.level) for one in found if one.rule in ("schema/uri", "roots/not-file")] == [
         ("schema/uri", level),
         ("roots/not-file", rules()["roots/not-file"].level),

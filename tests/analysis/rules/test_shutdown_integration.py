@@ -1,4 +1,4 @@
-"""What the corpus cannot say about the rules of shutdown: signals, which no trace has, notes that must be absent."""
+"""Cases that the corpus cannot express about shutdown: signals, which traces lack, and notes that must be absent."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ CALL = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
 def _session(*then: tuple[int, str, dict[str, Any]], version: bytes = b"2025-06-18") -> list[Finding]:
-    """What is found in a session that is opened and goes on with some records: milliseconds, type, members."""
+    """The findings in a session that continues after its handshake with these records: milliseconds, type, members."""
     header = members(format=1, capture="0" * 32, segment=1, transport="stdio", observed_start=True)
     said = [("c2s", INITIALIZE % version), ("s2c", ANSWER % version), ("c2s", _INITIALIZED)]
     lines = [seal(0, 0, "header", header)]

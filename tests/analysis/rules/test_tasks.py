@@ -1,4 +1,4 @@
-"""What the corpus cannot say about the rules of tasks: whatever is said nothing raises, and what is kept is bounded."""
+"""Cases that the corpus cannot express about task rules: no message makes them raise, and their memory is bounded."""
 
 from typing import Any, Final
 

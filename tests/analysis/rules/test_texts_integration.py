@@ -1,4 +1,4 @@
-"""What findings say of what they were found in: names and short values, cut, and nothing that may be secret."""
+"""The values that findings quote: names and short values, truncated, and never anything that may be secret."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the corpus cannot say about the rules of timeouts: how a capture ends, floods, notes that must be absent."""
+"""Cases that the corpus cannot express about timeout rules: ways to end, floods, and notes that must be absent."""
 
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ def test_a_near_miss_gives_no_note_either(case: Any) -> None:
 def _found(
     case: Case, reason: Literal["closed", "killed", "open"], before: int | None = None, extra: bytes = b""
 ) -> list[Finding]:
-    """What is found by the rules of timeouts where a case ends in a way; `extra` comes in the place of a record."""
+    """The timeout findings in a case that ends for `reason`; a gap `extra` replaces the record number `before`."""
     checker, assembler, found = Judged(), FrameAssembler(), list[Finding]()
     for number, (_, line) in enumerate(case.records()):
         record = decode(line.rstrip(b"\n"), 0, loads)

@@ -1,4 +1,4 @@
-"""What the corpus cannot say about calls that are repeated: what they cost, and how much is remembered of them."""
+"""Cases that the corpus cannot express about repeated calls: their cost, and how much of them is remembered."""
 
 from typing import Any, Literal
 
@@ -13,8 +13,8 @@ from tests.analysis.judged import Judged
 from tests.analysis.talk import MS, Talk
 
 
-class Checked(Talk):
-    """A conversation through the checker: one item a millisecond."""
+class CheckedTalk(Talk):
+    """A conversation through the checker, with one item per millisecond."""
 
     def __init__(self) -> None:
         self.checker = Judged([repeated_calls.RepeatedCall])
@@ -40,7 +40,7 @@ class Checked(Talk):
 
 
 def test_it_tells_how_often_from_where_to_where_and_at_what_cost() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     frames, size = [], 0
     for id_ in (1, 2, 3):
         frames.append(talk.call(id_, q="x", page=1))
@@ -62,7 +62,7 @@ def test_the_same_is_found_while_it_is_recorded_and_afterwards() -> None:
     ends: tuple[Literal["closed", "killed", "open"], ...] = ("closed", "killed", "open")
     found = []
     for reason in ends:
-        talk = Checked()
+        talk = CheckedTalk()
         for id_ in (1, 2, 3):
             talk.call(id_, q="x")
             talk.answer(id_)
@@ -72,7 +72,7 @@ def test_the_same_is_found_while_it_is_recorded_and_afterwards() -> None:
 
 
 def test_each_group_is_one_finding_in_the_order_of_their_first_calls() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     firsts = [talk.call(number, q=number) for number in range(3)]
     for number in (2, 1, 0, 0, 1, 2):
         talk.call(100 + talk.seq, q=number)
@@ -80,7 +80,7 @@ def test_each_group_is_one_finding_in_the_order_of_their_first_calls() -> None:
 
 
 def test_of_many_calls_alike_the_first_frames_are_named_and_the_last() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     frames = [talk.call(number, q="x") for number in range(50)]
     (found,) = talk.end()
     assert "50 times" in found.message
@@ -88,7 +88,7 @@ def test_of_many_calls_alike_the_first_frames_are_named_and_the_last() -> None:
 
 
 def test_two_batched_answers_count_their_frame_once() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     for id_ in (1, 2, 3):
         talk.call(id_, q="x")
     raw = b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]'
@@ -98,7 +98,7 @@ def test_two_batched_answers_count_their_frame_once() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_what_is_repeated_is_kept() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     for id_ in (1, 2, 3):
         talk.call(id_, q="often")
     talk.call(4, q="seldom")
@@ -112,7 +112,7 @@ def test_what_is_remembered_is_bounded_and_what_is_repeated_is_kept() -> None:
 
 
 def test_numbers_and_halves_of_characters_that_few_can_read_are_arguments_too() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     for id_ in (1, 2, 3):
         params = b'{"name":"search","arguments":{"n":%d,"s":"\\ud800"}}' % 2**70
         talk.raw("c2s", b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}' % (id_, params))
@@ -120,7 +120,7 @@ def test_numbers_and_halves_of_characters_that_few_can_read_are_arguments_too() 
 
 
 def test_what_is_no_call_is_none() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     for id_ in range(9):
         params: Any = [{"name": 1}, {}, [], None][id_ % 4]
         talk.say("c2s", id=id_, method="tools/call", params=params)
@@ -129,7 +129,7 @@ def test_what_is_no_call_is_none() -> None:
 
 
 def test_who_gives_up_has_waited_until_then() -> None:
-    talk = Checked()
+    talk = CheckedTalk()
     for id_ in (1, 2, 3):
         talk.call(id_, q="x")
         talk.say("c2s", method="notifications/cancelled", params={"requestId": id_, "reason": "timed out"})

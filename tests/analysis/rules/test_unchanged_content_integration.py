@@ -1,4 +1,4 @@
-"""What looks like a repeat and is none, and what is written in another way: rules must not be misled by either."""
+"""Near-repeats, and content that is spelt differently: neither may mislead the rules."""
 
 import json
 from typing import Any
@@ -14,14 +14,14 @@ def found_in(tape: Tape) -> list[str]:
 
 
 def listed(tape: Tape, id_: int, schema: dict[str, Any]) -> None:
-    """The client asks for the tools and gets one."""
+    """Add a request for the tools, and a response with one tool."""
     tape.say("c2s", id=id_, method="tools/list")
     tool = {"name": "dig", "inputSchema": {"type": "object", **schema}}
     tape.say("s2c", id=id_, result={"tools": [tool]})
 
 
 def handshake(tape: Tape) -> None:
-    """A server with tools."""
+    """Add the handshake of a server with tools."""
     info = {"name": "demo", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
     tape.say("c2s", id=0, method="initialize", params=params)
@@ -78,7 +78,7 @@ def test_what_was_heard_before_a_loss_is_heard_again_after_it() -> None:
 
 
 def batch(count: int) -> None:
-    """Check a batch of so many requests."""
+    """Check a batch of `count` requests."""
     tape = Tape("stdio")
     asked = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(count)]
     tape.raw("c2s", json.dumps(asked).encode())

@@ -1,4 +1,4 @@
-"""Shapes are judged as the official schema of each revision does, within bounds, whatever comes."""
+"""Shapes are judged as by the official schema of each revision, within bounds, for any value."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, REVISIONS
 from analysis.shapes import validation
-from analysis.shapes.body_table import TABLE, Part, body_of, form_of
+from analysis.shapes.body_table import TABLE, Part, body_of, shape_of
 from analysis.shapes.mcp_types_adapter import table, validator
 from analysis.shapes.shape import ELEMENTS, MAX_PROBLEMS, Problem, ProblemCollector, Shape
 from analysis.shapes.since import MEMBERS_SINCE
@@ -121,7 +121,7 @@ BODIES: dict[tuple[Part, str], dict[str, Any]] = {
     ("notification", "notifications/tasks/status"): TASK,
     ("notification", "notifications/subscriptions/acknowledged"): {"notifications": {"toolsListChanged": True}},
 }
-"""Bodies that every revision takes which has the method; what it lacks is an extra member there."""
+"""Bodies that fit every revision that has the method; members that a revision lacks are extra there."""
 
 NAMES = {
     "tasks/get": "GetTask",
@@ -146,7 +146,7 @@ STRANGE: tuple[Any, ...] = (
 
 
 def body(part: Part, method: str, rank: int) -> dict[str, Any]:
-    """A flawless body."""
+    """A body without faults."""
     made = deepcopy(BODIES[part, method])
     if rank >= MODERN and part == "params":
         made["_meta"] = deepcopy(META)
@@ -156,7 +156,7 @@ def body(part: Part, method: str, rank: int) -> dict[str, Any]:
 
 
 def test_no_revision_lacks_the_bodies_that_its_era_has() -> None:
-    """A new revision whose bodies were forgotten would silently switch the rules about shapes off."""
+    """If the bodies of a new revision were forgotten, the rules about shapes would silently be off."""
     eras = (range(MODERN), range(MODERN, len(REVISIONS)))
     parts: tuple[Part, ...] = ("params", "notification", "result")
     lacking = [
@@ -188,7 +188,7 @@ def test_a_flawless_body_has_no_problems() -> None:
 
 
 def test_the_table_is_what_the_types_declare() -> None:
-    """Where this fails or is skipped, run `make body-table`, and read what is new."""
+    """If it fails or is skipped, run `make body-table`, and review what changed."""
     made, now = json.loads(TABLE.read_bytes()), table()
     if made["mcp-types"] != now["mcp-types"]:
         pytest.skip(f"the table is of mcp-types {made['mcp-types']}, and {now['mcp-types']} is installed")
@@ -221,7 +221,7 @@ def definitions(rank: int) -> dict[str, Any]:
 
 @cache
 def judge(part: Part, method: str, rank: int) -> Any:
-    """The official validator for the frame or result."""
+    """The official validator of the frame or result."""
     from mcp_types import methods
 
     jsonschema = pytest.importorskip("jsonschema")
@@ -250,7 +250,7 @@ def fits(part: Part, method: str, rank: int, value: Any) -> bool:
 
 
 def mutations(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
-    """What can be done at each place: it is left out, or something strange is put in."""
+    """The mutations of a value: each member is removed, or replaced with something strange."""
     items = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
     )
@@ -274,26 +274,26 @@ def mutated(value: Any, path: tuple[Any, ...], how: str, strange: Any) -> Any:
 
 
 def is_elsewhere(method: str, rank: int, path: tuple[Any, ...]) -> bool:
-    """Whether rules of their own judge a place, or the schema is known to miss it."""
+    """Whether other rules judge this place, or the schema is known to miss it."""
     return (
         "_meta" in path
         or "resultType" in path
         or path[:2] == ("requestedSchema", "properties")
-        # The types of the era admit booleans for schemas, which are judged as schemas elsewhere.
+        # The types of the era accept booleans as schemas; other rules judge schemas.
         or path[2:4] == ("inputSchema", "properties")
-        # What was filled into a form is judged by the schema of that form.
+        # Form contents are judged by the schema of the form.
         or (method == "elicitation/create" and path[:1] == ("content",))
-        # The page requires what the schema does not.
+        # The specification's page requires it, but its schema does not.
         or (method, rank, path) == ("notifications/cancelled", 3, ("requestId",))
     )
 
 
 SHARE = 8
-"""The suite tries one of so many mutations of a body, others for each; `make soak` all."""
+"""The suite tries one in this many mutations of a body, different ones for each; `make soak` tries all."""
 
 
 def unlike_the_schema(part: Part, method: str, rank: int, first: int, every_nth: int) -> list[Any]:
-    """The mutations of a body of which the official schema says something else."""
+    """The mutations of a body on which the official schema disagrees."""
     flawless = body(part, method, rank)
     assert fits(part, method, rank, flawless)
     wrong = []
@@ -345,7 +345,7 @@ def types_of_the_handshake_era() -> set[Any]:
 
 
 def declared(rank: int, name: str) -> dict[str, Any] | None:
-    """The members that a schema gives to a type of mcp-types; older ones wrote params inline."""
+    """The members that a schema declares for a type of mcp-types; older schemas have params inline."""
     all_ = definitions(rank)["all"]
     if name in all_:
         return all_[name].get("properties")  # type: ignore[no-any-return]
@@ -433,7 +433,7 @@ def test_long_names_of_the_peer_are_cut() -> None:
     assert len(found.text) < 120
 
 
-# ---- what a schema cannot say
+# ---- beyond schemas
 
 
 def test_absent_params_are_one_problem() -> None:
@@ -521,7 +521,7 @@ def refusals(form: Shape, validate: Callable[..., object], value: Any) -> Iterat
 
 
 def prove(part: Part, method: str, rank: int, first: int, every_nth: int) -> None:
-    """What is proved flawless of the mutations of a body, neither pass refuses."""
+    """Check that no pass refuses a mutation of a body that is proved flawless."""
     proved = 0
     flawless = body(part, method, rank)
     some = [*mutations(flawless)][first % every_nth :: every_nth]
@@ -529,7 +529,7 @@ def prove(part: Part, method: str, rank: int, first: int, every_nth: int) -> Non
         kind = body_of(part, method, rank, value)
         if kind is None:
             continue
-        form, validate = form_of(kind), validator(kind)
+        form, validate = shape_of(kind), validator(kind)
         if form.certainly_fits(value):
             proved += 1
             look = ProblemCollector("params")

@@ -1,4 +1,4 @@
-"""Random captures, for comparing the two ways to load one: conversations, odd frames, odd lines."""
+"""Random captures with conversations, odd frames and odd lines, for comparing the two ways of loading."""
 
 import json
 from pathlib import Path
@@ -193,7 +193,7 @@ class Maker:
     # ---- a conversation
 
     def talk(self, steps: int, *, oddity: float = 0.03, trouble: float = 0.002) -> None:
-        """Write so many steps; some are odd, and only the fold understands a few of them."""
+        """Write `steps` steps; some are odd, and a few can only be understood by the fold."""
         for _ in range(steps):
             if self.rng.random() < trouble:
                 self.rng.choice((self._reuse, self._stray, self._torn))()
@@ -299,7 +299,7 @@ class Maker:
 
     _STEPS: Final = (*(_ask,) * 8, *(_answer,) * 8, _cancel, _cancel, _progress, _progress, _notify, _record, _stall)
 
-    # ---- what only the fold understands
+    # ---- traffic that only the fold understands
 
     def _reuse(self) -> None:
         for side, ids in self.open.items():
@@ -315,7 +315,7 @@ class Maker:
     # ---- frames and lines that no program writes by accident
 
     def mutate(self, count: int, *, lies: float = 0.3) -> None:
-        """Write frames that are nearly messages, some of them in records with false members."""
+        """Write frames that are almost messages, some of them in records with false members."""
         samples = [json.loads(line)["raw"].encode() for line in self.lines if b'"raw":' in line]
         for _ in range(count):
             raw = bytearray(self.rng.choice(samples))
@@ -329,7 +329,7 @@ class Maker:
             self.add("frame", frame_members(direction, bytes(raw), verdict, **self.place(direction)))
 
     def misspell(self) -> None:
-        """Change one line, with a correct checksum."""
+        """Alter one line, and give it a correct checksum."""
         at = self.rng.randrange(4, len(self.lines))
         line = bytearray(self.lines[at][:-19])
         more = (

@@ -1,6 +1,6 @@
-"""Random captures over HTTP: POSTs with JSON, with streams and without a body, standing streams, broken ones.
+"""Random captures over HTTP: POSTs with JSON, streams or no body, standing streams, and broken streams.
 
-The messages are those of `hostile.Maker`; here each is put into an exchange. A response usually goes into the exchange
+The messages come from `hostile.Maker`; each is put into an exchange here. A response usually goes into the exchange
 of its request; other messages of the server go onto any open stream.
 """
 
@@ -89,7 +89,7 @@ class HttpMaker(Maker):
                 self.event(exchange, b"", event_id="1")
 
     def frame_in(self, exchange: Exchange, raw: bytes, direction: Direction = "c2s", **more: Any) -> None:
-        """Write a body."""
+        """Write the body of a request or response."""
         verdict = judge(raw, direction, "http_body")
         self.add("frame", frame_members(direction, raw, verdict, **exchange.place, unit="http_body", **more))
 
@@ -102,7 +102,7 @@ class HttpMaker(Maker):
         self.add("frame", frame_members("s2c", raw, judge(raw, "s2c", "sse_event"), **place))
 
     def end(self, exchange: Exchange, ended_by: str = "complete", status: int | None = None) -> None:
-        """Write the end of an exchange, complete or not."""
+        """Write the end of an exchange, whether complete or not."""
         self.exchanges.pop(exchange.number, None)
         if exchange.response is None and status is not None:
             exchange.times["response_head"] = self.ns
@@ -170,7 +170,7 @@ class HttpMaker(Maker):
             self.respond(self.begin("GET"), is_stream=True)
         return {**self.rng.choice(self.streams()).place, "unit": "sse_event", "event_id": self.rng.choice(EVENT_IDS)}
 
-    # ---- what else happens
+    # ---- other events
 
     def talk(self, steps: int, *, oddity: float = 0.03, trouble: float = 0.002) -> None:
         for _ in range(steps):
@@ -190,7 +190,7 @@ class HttpMaker(Maker):
             how = self.rng.choice(("complete", "complete", "client", "server", "error", "proxy"))
             self.end(exchange, how, self.rng.choice((None, 200, 202, 400, 404, 500)))
             for id_ in [id_ for id_ in self.open["c2s"] if self.asked_in.get(json.dumps(id_)) == exchange.number]:
-                if self.rng.random() < 0.95:  # no one answers it any longer
+                if self.rng.random() < 0.95:  # it will not be answered
                     self.open["c2s"].remove(id_)
 
     def _listens(self) -> None:
@@ -226,7 +226,7 @@ class HttpMaker(Maker):
 
     _EVENTS: Final = (*(_ends,) * 3, _listens, _primes, _primes, _other, _elsewhere, _head_again)
 
-    # ---- what only the fold understands
+    # ---- traffic that only the fold understands
 
     def _stranger(self) -> None:
         exchange = self.begin(key=self.rng.choice(("hmac:other", KEY + "x")))
@@ -284,7 +284,7 @@ class HttpMaker(Maker):
         self.begin(more=(["Mcp-Protocol-Version", "2026-07-28"],))
 
     def _crowds(self) -> None:
-        """Write a second body in one request."""
+        """Write a second body into a request."""
         exchange = self._any()
         if exchange is not None:
             self.frame_in(exchange, b'{"jsonrpc":"2.0","id":"again","method":"ping"}')

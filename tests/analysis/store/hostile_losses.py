@@ -1,4 +1,4 @@
-"""Random captures of both eras, with batches, losses, damage, and an end that is torn or missing."""
+"""Random captures of both eras, with batches, losses, damage, and a torn or missing end."""
 
 import json
 from random import Random
@@ -14,12 +14,12 @@ JUNK: Final = (b"no record\n", b"\n", b'{"seq":5,"rec":"frame"}\n', b"\xff\x00\n
 DISCOVERED: Final = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}}
 
 
-class Lossy(Maker):
-    """Writes one capture on stdio."""
+class LossyCapture(Maker):
+    """Writes one capture over stdio."""
 
     def __init__(self, rng: Random, number: int = 0) -> None:
         self.is_modern = rng.random() < 0.5
-        """Whether each request stands alone, without a handshake that opens the session."""
+        """Whether each request is self-contained, without a handshake that opens the session."""
         super().__init__(rng, number)
         if self.is_modern and rng.random() < 0.5:
             self.say("c2s", id="d", method="server/discover", params={})
@@ -39,7 +39,7 @@ class Lossy(Maker):
         super().say(direction, **message)
 
     def live(self, steps: int) -> None:
-        """Write a conversation with everything that can happen to its capture."""
+        """Write a conversation with everything that can happen to a capture."""
         for _ in range(steps):
             if self.rng.random() < 0.06:
                 self.rng.choice((self._lose, self._skip, self._batch))()
@@ -49,7 +49,7 @@ class Lossy(Maker):
             self.add("close", members(ending=self.rng.choice(("server", "client")), status=0))
 
     def spoil(self, count: int) -> None:
-        """Damage so many lines, none of them the first: cut them out, change a byte, or replace them."""
+        """Damage `count` places after the first line: insert junk, remove a line, or flip a bit."""
         for _ in range(count):
             lines = self.rng.choice(self.segments)
             at = self.rng.randrange(1, max(2, len(lines)))
@@ -75,7 +75,7 @@ class Lossy(Maker):
         self.seq += self.rng.choice((1, 3))
 
     def _batch(self) -> None:
-        """Write requests in one frame; some are answered in one frame, the others later, each in its own."""
+        """Write requests in one frame; some are answered together in one frame, the others later in separate frames."""
         asked = [f"b{self.number}-{place}" for place in range(self.rng.choice((1, 2, 3)))]
         self.number += 1
         requests = [{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in asked]
@@ -86,14 +86,14 @@ class Lossy(Maker):
         self.open["c2s"] += asked[len(answered) :]
 
 
-class LossyHttp(Lossy, HttpMaker):
-    """The same over HTTP."""
+class LossyHttp(LossyCapture, HttpMaker):
+    """The same, over HTTP."""
 
 
-def lossy(seed: int, number: int = 0) -> Lossy:
-    """A capture of one or two segments, with its losses and its end."""
+def lossy(seed: int, number: int = 0) -> LossyCapture:
+    """A capture of one or two segments, with losses and perhaps a torn end."""
     rng = Random(seed)
-    made = rng.choice((Lossy, LossyHttp))(rng, number)
+    made = rng.choice((LossyCapture, LossyHttp))(rng, number)
     made.live(rng.choice((5, 30, 60)))
     if rng.random() < 0.3:
         made.next_segment()

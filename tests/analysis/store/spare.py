@@ -1,4 +1,4 @@
-"""Databases that are reused: making one, with its tables and views, takes longer than loading most captures."""
+"""Reuses databases, as creating one with its tables and views takes longer than loading most captures."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _SPARE: list[duckdb.DuckDBPyConnection] = []
 
 @contextmanager
 def empty() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with all tables and views, and no rows; nothing else may be created in it."""
+    """A database with all tables and views but no rows; nothing else may be created in it."""
     connection = _SPARE.pop() if _SPARE else _made()
     yield connection
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""What DuckDB reads from a batch is what its own appender makes of the same values, or the batch is refused."""
+"""DuckDB reads from a batch what its own appender makes of the same values, or the batch is refused."""
 
 import gc
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "INTEGER": st.none() | INTEGERS,
     "VARCHAR": st.none() | TEXTS,
 }
-"""Values of every type that columns have."""
+"""Values for every column type."""
 
 
 def test_every_type_of_a_column_is_tried() -> None:
@@ -53,7 +53,7 @@ def test_every_type_of_a_column_is_tried() -> None:
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
-    """One for all: to make one takes twenty times as long as to ask it. What is temporary goes with its connection."""
+    """One for all tests: creating it takes twenty times as long as a query. Each cursor drops its temporary tables."""
     return duckdb.connect(config={"threads": 1})
 
 
@@ -169,7 +169,7 @@ def test_a_batch_may_have_more_rows_than_a_row_group() -> None:
 
 
 def test_offsets_of_64_bits_reach_beyond_every_batch() -> None:
-    """Those of 32 bits would end at 2 GiB of texts, so batches would have to be split there."""
+    """Offsets of 32 bits would end at 2 GiB of text, so that batches would have to be split."""
     batch = Batch()
     batch.fill(TYPES, [()] * len(TYPES))
     forms = {child.name: child.format for child in c_array_stream(batch).get_schema().children}

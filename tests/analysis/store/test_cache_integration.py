@@ -1,4 +1,4 @@
-"""The cache answers as the capture does, and whatever happens to its files, the answer stays the same."""
+"""The cache gives the same answers as the capture, regardless of what happens to its files."""
 
 import os
 import random
@@ -24,23 +24,23 @@ from analysis.store.tables import NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
 from captures.identity import path_id
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.test_durability_integration import needs_namespaces
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 MANY = 60
-"""Calls, so that a capture is large enough for the cache of these tests."""
+"""The number of calls that make a capture large enough for the cache of these tests."""
 SMALLEST = 32 << 10
 LARGE = 600
-"""Calls, so that a capture is large enough for any cache."""
+"""The number of calls that make a capture large enough for any cache."""
 BLOCKS_AT = 3 * 4096
-"""Bytes of a file of DuckDB before its blocks."""
+"""The size in bytes of the headers before the blocks of a DuckDB file."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache of this test alone; it is not there yet."""
+    """The cache folder of this test, which does not exist yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
     monkeypatch.setattr(cache, "SMALLEST", SMALLEST)
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(path: Path, number: int = 0, calls: int = LARGE) -> Path:
-    talk = Written(path, "a", number)
+    talk = CaptureWriter(path, "a", number)
     for id_ in range(calls):
         talk.call(id_, id_, "dig", depth=id_, why="because " * 10)
         talk.answer(id_ + 0.5, id_, content=[{"type": "text", "text": "dug"}])
@@ -66,13 +66,13 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def capture(original: Path, tmp_path: Path) -> Path:
-    """One that is in no cache, and may be changed."""
+    """A capture that is not in any cache and may be changed."""
     return Path(shutil.copy(original, tmp_path / "a.mcpcap"))
 
 
 @pytest.fixture(scope="module")
 def filled(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with the original."""
+    """A cache that holds the original."""
     place = tmp_path_factory.mktemp("filled") / "cache"
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("XDG_CACHE_HOME", str(place))
@@ -83,13 +83,13 @@ def filled(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cached(original: Path, filled: Path, folder: Path) -> Path:
-    """One that is in the cache of this test, and stays as it is."""
+    """A capture that is in the cache of this test and must not be changed."""
     shutil.copytree(filled, folder.parents[1])
     return original
 
 
 def counts(found: Sources, *, findings: bool = False) -> tuple[int, ...]:
-    """Rows of frames, exchanges and findings."""
+    """The number of rows of frames, exchanges and findings."""
     with duckdb.connect() as connection:
         assert prepare(connection, found.readable, findings=findings) == []
         tables = ("frames", "exchanges", "findings")
@@ -236,9 +236,9 @@ def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) 
 
 def test_a_capture_cannot_claim_the_id_of_one_that_has_none(tmp_path: Path) -> None:
     place = tmp_path / "a.mcpcap"
-    nameless = Written(place, "a", capture="none")
+    nameless = CaptureWriter(place, "a", capture="none")
     nameless.call(1, 1, "dig")
-    forged = Written(tmp_path / "b.mcpcap", "b", capture=path_id(place))
+    forged = CaptureWriter(tmp_path / "b.mcpcap", "b", capture=path_id(place))
     for id_ in range(9):
         forged.call(id_, id_, "dig")
     found = sources([nameless.close(), forged.close()])
@@ -268,7 +268,7 @@ def test_the_order_in_which_captures_are_named_changes_nothing(
             rows = [connection.execute(f"from {table}").fetchall() for table in tables]
         told.append((rows, found.readable, [path for path, _ in found.refused], found.doubles))
     assert told.count(told[0]) == len(told)
-    # What a capture alone has, it has beside its earlier states as well.
+    # A capture has the same source alone as next to its earlier states.
     assert only(sources([capture])) in told[0][1]
 
 
@@ -289,7 +289,7 @@ def test_copies_of_segments_are_copies_of_one_capture(tmp_path: Path) -> None:
     assert len(sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"]).readable) == 2
 
 
-# ---- files that are not what they should be
+# ---- files that are not as expected
 
 
 def truncated(file: Path) -> None:
@@ -331,7 +331,7 @@ def test_spoiled_files_are_thrown_away_and_made_again(cached: Path, spoil: Calla
     assert file is not None
     spoil(file)
     assert counts(before) == (2 * MANY, MANY, 0)
-    # Whether it was noticed before it was opened or by opening it, the next run has a good one.
+    # Whether the damage was noticed before or by opening the file, the next run has a good one.
     assert counts(sources([cached])) == (2 * MANY, MANY, 0)
     again = only(sources([cached])).database
     assert again is not None
@@ -348,7 +348,7 @@ def test_findings_are_not_added_to_a_spoiled_file(cached: Path, spoil: Callable[
 
 
 def spoil_block(file: Path, number: int) -> bool:
-    """Write noise over a block; False where there is no such block. What was there before is put back first."""
+    """Write noise over a block of the otherwise whole file; returns False if there is no such block."""
     whole = file.with_suffix(".whole")
     if not whole.exists():
         shutil.copy(file, whole)
@@ -362,7 +362,7 @@ def spoil_block(file: Path, number: int) -> bool:
 
 
 def spoil_rows(file: Path, table: str = "frames") -> None:
-    """Write noise over a block that nobody reads before the rows of a table."""
+    """Write noise over a block that is read only with the rows of a table."""
     number = 0
     while spoil_block(file, number):
         number += 1
@@ -378,7 +378,7 @@ def spoil_rows(file: Path, table: str = "frames") -> None:
 
 
 def rows(found: Sources) -> tuple[object, ...]:
-    """All that is asked of every table, and a view of several."""
+    """The row count and a hash of every table, and the rows of a view over several tables."""
     with duckdb.connect() as connection:
         assert prepare(connection, found.readable) == []
         asked = [f"select count(*), bit_xor(hash(one)) from {table} as one" for table in NAMES]
@@ -386,7 +386,7 @@ def rows(found: Sources) -> tuple[object, ...]:
 
 
 def answers_the_same(capture: Path, first: int, every_nth: int) -> None:
-    """Damage one block after the other, and ask."""
+    """Damage one block after another, and check that the answers stay the same."""
     expected = with_sources([capture], rows)
     number, damaged, found_out = first, 0, 0
     file = only(sources([capture])).database
@@ -401,13 +401,13 @@ def answers_the_same(capture: Path, first: int, every_nth: int) -> None:
         assert with_sources([capture], rows) == expected
         number += every_nth
         damaged += 1
-    # Some are noticed when the file is opened.
+    # Some damage is already noticed when the file is opened.
     assert (damaged, found_out > damaged / 3) == (len(range(first, blocks, every_nth)), True)
 
 
 @pytest.mark.costly("the capture is loaded anew for each damaged block")
 def test_whatever_block_is_damaged_the_answer_is_the_same(cached: Path) -> None:
-    """One of four; `make soak` damages each in turn."""
+    """One in four blocks is damaged; `make soak` damages each in turn."""
     answers_the_same(cached, 1, 4)
 
 
@@ -436,7 +436,7 @@ def test_nothing_is_thrown_away_because_somebody_says_so(cached: Path) -> None:
     assert file.exists()
 
 
-def test_a_damaged_file_is_told_once_and_no_more(cached: Path) -> None:
+def test_a_damaged_file_is_reported_once(cached: Path) -> None:
     file = only(sources([cached])).database
     assert file is not None
     spoil_rows(file)
@@ -460,11 +460,11 @@ def test_notebooks_open_files_that_are_copied_however_damaged(tmp_path: Path, mo
         spoil_rows(one.database)
     with analysis.open(paths) as connection:
         (frames,) = connection.execute("select count(*), count(raw) from frames").fetchall()
-    # The one that is copied was found out, and with it all that are damaged.
+    # The damage was found in the file that is copied, and then in all others.
     assert frames == (len(paths) * 2 * MANY, len(paths) * 2 * MANY)
 
 
-# ---- what is no file
+# ---- paths that are not files
 
 
 def piped(file: Path) -> None:
@@ -512,7 +512,7 @@ def test_what_is_no_capture_is_told_beside_the_rest(capture: Path, tmp_path: Pat
     assert counts(found)[0] == 2 * MANY
 
 
-# ---- disks and places
+# ---- disks and locations
 
 
 def test_nobody_has_a_cache_without_a_home(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -595,7 +595,7 @@ def test_full_or_read_only_disk_is_done_without(capture: Path, tmp_path: Path, o
     assert (done.stdout, done.stderr) == (f"False {2 * MANY}\n", "")
 
 
-# ---- several at a time
+# ---- several processes
 
 
 def test_runs_at_the_same_time_do_not_disturb_each_other(capture: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Several processes fill the cache as one would, and one that dies costs nothing but time."""
+"""Several processes fill the cache as one would, and the death of one costs only time."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from analysis import child_process
 from analysis.store import cache, cache_workers
 from analysis.store.cache_workers import Result, Task, duckdb_memory, fill, processes
 from analysis.store.open import sources
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_until
 
@@ -22,7 +22,7 @@ DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 CAPTURES = 3
 CALLS = 60
 WORTH = 1 << 13
-"""Of so few calls."""
+"""The size from which workers are worth it, low enough for captures with few calls."""
 MEMORY = 2 << 30
 
 
@@ -36,10 +36,10 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def captures(tmp_path: Path) -> list[Path]:
-    """Captures that are large enough for the cache, none like another."""
+    """Different captures that are large enough for the cache."""
     made = []
     for number in range(CAPTURES):
-        talk = Written(tmp_path / f"{number}.mcpcap", "a", number)
+        talk = CaptureWriter(tmp_path / f"{number}.mcpcap", "a", number)
         for id_ in range(CALLS + number):
             talk.call(id_, id_, "dig", depth=id_, why="because " * 10)
             talk.answer(id_ + 0.5, id_, content=[{"type": "text", "text": "dug"}])
@@ -106,7 +106,7 @@ def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Pa
         made.append(one)
         if len(made) == 1:
             os.kill(next(pid for pid in children(os.getpid()) if pid not in others), signal.SIGKILL)
-    # At most the one that it was making is missing.
+    # At most the one that it was loading is missing.
     assert len(made) >= CAPTURES - 1
 
 
@@ -118,7 +118,7 @@ def test_all_is_answered_though_every_worker_dies(captures: list[Path], monkeypa
 
 
 def test_what_a_worker_prints_besides_is_no_answer(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    # What is run by `python -c` DuckDB takes for a prompt, and draws a bar on stdout while a statement is slow.
+    # DuckDB takes code run by `python -c` for a prompt, and draws a progress bar on stdout during slow statements.
     noise = """
 import os, sys
 sys.path[:] = sys.argv[2:]

@@ -1,4 +1,4 @@
-"""The columns in `columns` are those of every form that tables have; tests/spark looks at those of Arrow and Spark."""
+"""The columns in `columns` are those of the tables in every form; tests/spark checks Arrow and Spark."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ import duckdb
 import pytest
 
 import analysis
-from analysis.store.columns import TABLES, Computed, Generated
+from analysis.store.columns import TABLES, ComputedValue, GeneratedValue
 from analysis.store.dialects import spark_tables
 from analysis.store.open import Source
 from analysis.store.reference import relations
 from analysis.store.table_export import export
 from analysis.store.tables import creation, definition, ordered
 from mcpproxy.report.sql_page import page
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 
 ID = "0" * 32
 SPARK = {
@@ -34,8 +34,8 @@ _COLUMNS = """
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture with a row in every table: its server answers twice, and over HTTP."""
-    one = Written(tmp_path_factory.mktemp("columns") / "all.mcpcap", "all", transport="http")
+    """A capture over HTTP with a row in every table; its server answers one request twice."""
+    one = CaptureWriter(tmp_path_factory.mktemp("columns") / "all.mcpcap", "all", transport="http")
     one.record(1, "exchange", exchange=1, conn=1, stage="request", request={"method": "POST", "path": "/"})
     one.handshake(2)
     one.ask(20, 1, "tools/list")
@@ -94,8 +94,9 @@ def test_a_row_has_a_value_for_each_that_sql_does_not_make() -> None:
     for name, table in TABLES.items():
         sources = [(column.name, column.source) for column in table.columns[1:]]
         wanted = [
-            source.given[0] if isinstance(source, Computed) and source.given is not None else column
+            source.given[0] if isinstance(source, ComputedValue) and source.given is not None else column
             for column, source in sources
-            if not isinstance(source, Generated) and not (isinstance(source, Computed) and source.given is None)
+            if not isinstance(source, GeneratedValue)
+            and not (isinstance(source, ComputedValue) and source.given is None)
         ]
         assert list(ordered(name, {value: value for value in wanted})) == wanted, name

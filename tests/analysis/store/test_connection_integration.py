@@ -1,4 +1,4 @@
-"""Nothing that we ask of DuckDB draws on stdout, which is data."""
+"""DuckDB never draws on stdout, which is reserved for data."""
 
 import subprocess
 import sys

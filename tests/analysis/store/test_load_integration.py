@@ -1,4 +1,4 @@
-"""What the tables hold is what the reader and the fold say: computed a second time here, in plain Python."""
+"""The tables hold what the reader and the fold yield, which these tests compute a second time in plain Python."""
 
 import gc
 import json
@@ -33,7 +33,7 @@ from captures.record import members, seal
 from captures.verdict import Direction
 from tests.analysis.judged import Judged
 from tests.analysis.store import spare
-from tests.analysis.store.written import MS, OPENED, Written
+from tests.analysis.store.capture_writer import MS, OPENED, CaptureWriter
 from tests.examples import examples
 
 CORPUS = sorted((Path(__file__).parents[2] / "corpus/captures").glob("*.mcpcap"))
@@ -52,7 +52,7 @@ READABLE = [path for path in CORPUS if readable(path)]
 
 @contextmanager
 def loaded(*paths: Path, findings: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """All that can be loaded of some captures."""
+    """A database with everything that can be loaded of some captures."""
     with spare.empty() as connection:
         with Loader(connection) as loader:
             for path in paths:
@@ -74,7 +74,7 @@ def row(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
 
 
 def everything(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[Any, ...]]]:
-    # `path` is the only column that tells where a capture lies.
+    # `path` is the only column that depends on where a capture is.
     return {name: rows(connection, f"select * from {name} order by all") for name in NAMES}
 
 
@@ -127,7 +127,7 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
     ]
     found = rows(connection, "select request, item, outcome, response, started_ns, ended_ns from exchanges")
     assert Counter((seq, item) for seq, item, *_ in found) == asked
-    # The fold says no more about requests that no response can belong to.
+    # The fold reports nothing else about requests that no response can belong to.
     rest = Counter(found) - Counter(ended + left)
     assert len(found) - rest.total() == len(ended + left)
     assert {(outcome, end) for _, _, outcome, *_, end in rest} <= {("failed", None), ("unanswered", None)}
@@ -223,7 +223,7 @@ def test_many_captures_in_one_load_are_the_same_as_each_alone() -> None:
 
 
 def _one_of_each() -> list[Path]:
-    """The readable captures, one for each id."""
+    """One readable capture for each id."""
     return list({capture_id(Capture(path)): path for path in READABLE}.values())
 
 
@@ -242,11 +242,11 @@ def test_capture_without_a_header_has_the_hash_of_its_path(tmp_path: Path) -> No
         assert rows(connection, "select distinct capture from frames") == [(path_id(path),)]
 
 
-# ---- conversations by hand
+# ---- handwritten conversations
 
 
 def test_times_come_as_wall_clock(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.ask(1.5, 1, "ping")
     with loaded(talk.close()) as connection:
         ((time, opened),) = rows(
@@ -256,7 +256,7 @@ def test_times_come_as_wall_clock(tmp_path: Path) -> None:
 
 
 def test_a_time_that_is_not_exact_is_no_latency(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.ask(0, 1, "ping")
     talk.raw(5, "s2c", b'{"jsonrpc":"2.0","id":1,"result":{}}', time_is_exact=False)
     talk.ask(10, 2, "ping")
@@ -275,7 +275,7 @@ def test_a_time_that_is_not_exact_is_no_latency(tmp_path: Path) -> None:
 
 
 def test_stall_is_told_of_its_frames_and_is_no_latency(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     one = talk.ask(0, 1, "ping")
     between = talk.say(1, "s2c", method="notifications/message")
     two = talk.ask(2, 2, "ping")
@@ -294,7 +294,7 @@ def test_stall_is_told_of_its_frames_and_is_no_latency(tmp_path: Path) -> None:
 
 
 def test_time_in_which_the_server_waited_for_the_client_is_not_its_own(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.call(0, 1, "ask")
     talk.say(10, "s2c", id=1, method="sampling/createMessage", params={})
     talk.say(20, "s2c", id=2, method="elicitation/create", params={})
@@ -309,7 +309,7 @@ def test_time_in_which_the_server_waited_for_the_client_is_not_its_own(tmp_path:
 
 
 def test_of_two_calls_at_once_none_is_said_to_have_waited(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.call(0, 1, "ask")
     talk.call(5, 2, "ask")
     talk.say(10, "s2c", id=1, method="sampling/createMessage", params={})
@@ -320,17 +320,17 @@ def test_of_two_calls_at_once_none_is_said_to_have_waited(tmp_path: Path) -> Non
         assert rows(connection, "select distinct waiting_ms from exchanges where asked_by = 'client'") == [(0,)]
 
 
-def over_http(path: Path) -> Written:
-    return Written(path, "a", transport="http")
+def over_http(path: Path) -> CaptureWriter:
+    return CaptureWriter(path, "a", transport="http")
 
 
-def exchange(talk: Written, at_ms: float, number: int, stage: str, status: int | None = 200, **more: Any) -> None:
+def exchange(talk: CaptureWriter, at_ms: float, number: int, stage: str, status: int | None = 200, **more: Any) -> None:
     head = {"method": "POST", "target": "/mcp", "headers": [["Mcp-Session-Id", "s"]]}
     answer = None if status is None else {"status": status, "headers": [["Content-Type", "text/event-stream"]]}
     talk.record(at_ms, "exchange", conn=1, exchange=number, stage=stage, request=head, response=answer, **more)
 
 
-def carried(talk: Written, at_ms: float, direction: Direction, number: int, **message: Any) -> int:
+def carried(talk: CaptureWriter, at_ms: float, direction: Direction, number: int, **message: Any) -> int:
     raw = json.dumps({"jsonrpc": "2.0", **message})
     unit = "http_body" if direction == "c2s" else "sse_event"
     return talk.record(
@@ -398,7 +398,7 @@ def test_over_http_the_exchange_tells_who_waited(tmp_path: Path) -> None:
 
 
 def test_progress_and_cancellation_are_counted(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for number in (1, 2):
         talk.ask(number, number, "tools/call", name="dig", _meta={"progressToken": number})
     for at in (3, 4, 5):
@@ -418,7 +418,7 @@ def test_progress_and_cancellation_are_counted(tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_tool_prompt_resource_and_reference(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.call(0, 1, "x" * 300)
     talk.ask(0, 2, "resources/read", uri="note://1")
     talk.ask(0, 3, "completion/complete", ref={"type": "ref/prompt", "name": "sum"}, argument={})
@@ -435,7 +435,7 @@ def test_names_are_those_of_tool_prompt_resource_and_reference(tmp_path: Path) -
 
 
 def test_an_empty_name_is_none(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "s")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "s")
     talk.call(10, 1, "")
     talk.answer(11, 1, content=[])
     talk.ask(20, 2, "tools/call", arguments={})
@@ -462,7 +462,7 @@ SPELT += ["[1]", "{}", "true", "null", "1.50"]
 def test_ids_are_the_same_in_frames_and_exchanges(tmp_path: Path) -> None:
     talks = []
     for number, id_ in enumerate(SPELT):
-        talk = Written(tmp_path / f"{number}.mcpcap", "s", number)
+        talk = CaptureWriter(tmp_path / f"{number}.mcpcap", "s", number)
         talk.raw(1, "c2s", b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % id_.encode())
         talk.raw(2, "c2s", b'[{"jsonrpc":"2.0","id":%b,"method":"ping"}]' % id_.encode())
         talks.append(talk)
@@ -474,14 +474,14 @@ def test_ids_are_the_same_in_frames_and_exchanges(tmp_path: Path) -> None:
             is_scalar_and_short = len(id_.encode()) <= 256 and id_[0] not in "[{"
             assert alone == (None, id_ if is_scalar_and_short else None), id_
             assert alone[1:] == frame, id_
-            # In a batch, numbers and escapes come in one form.
+            # In a batch, numbers and escapes are normalised.
             assert in_batch[0] == 0, id_
             assert in_batch[1] == {"1.50": "1.5"}.get(id_, id_ if is_scalar_and_short else in_batch[1]), id_
             assert "(" not in str(in_batch[1] or ""), id_
 
 
 def test_errors_tell_code_and_text(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for number in (1, 2, 3):
         talk.call(number, number, "dig")
     talk.refuse(4, 1, -32602, "e" * 400)
@@ -496,7 +496,7 @@ def test_errors_tell_code_and_text(tmp_path: Path) -> None:
 
 
 def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     dig, spelt = {"name": "dig", "inputSchema": {"a": 1, "b": 2}}, {"inputSchema": {"b": 2, "a": 1}, "name": "dig"}
     changed = {**dig, "annotations": {"title": "Dig é"}}
     lists = ([dig, {"name": 5}, "x"], [spelt], [changed], [dig])
@@ -505,7 +505,7 @@ def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path)
         talk.answer(number, number, tools=tools)
     with loaded(talk.close()) as connection:
         found = rows(connection, "select title, definition, bytes, tokens_estimate, listed from tools order by listed")
-    half = 2  # a quarter, rounded as people do: halves go up
+    half = 2  # half of the divisor, so that halves are rounded up
     compact = [json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in (dig, changed)]
     assert found == [
         (None, compact[0], len(compact[0].encode()), (len(compact[0].encode()) + half) // 4, 2),
@@ -514,7 +514,7 @@ def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path)
 
 
 def test_batches_and_messages_over_lines_have_their_rows(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     both = [{"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "dig"}} for number in (1, 2)]
     batch = talk.raw(0, "c2s", json.dumps(both).encode())
     pretty = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}, indent=1).encode().split(b"\n")
@@ -549,11 +549,11 @@ NOT_JSON = (
     b'{"jsonrpc":"2.0","method":"a"}\x00',
     b'{"jsonrpc":"2.0","method":"a"} x',
 )
-"""Frames that some parsers read nevertheless, among them that of DuckDB."""
+"""Frames that are not JSON, but that some parsers accept, including DuckDB's."""
 
 
 def test_message_is_json_only_where_no_query_can_fail_on_it(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     deep = b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH
     good = [
         b'{"jsonrpc":"2.0","id":1,"method":"a"}',
@@ -608,23 +608,23 @@ TWICE = (
     b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"id":3,"method":"a"}]',
     b'{"no":"message","no":"sense"}',
 )
-"""Frames that a parser reads with the first or the last of two members, as it likes."""
+"""Frames with a duplicate member, of which a parser may read the first or the last."""
 
 
 def test_no_row_says_two_things_of_a_member_that_comes_twice(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for raw in TWICE:
         talk.raw(0, "c2s", raw)
     with loaded(talk.close()) as connection:
         found = rows(connection, "select raw, message, message_problem, is_json from frames order by seq")
         assert found == [(raw, None, "duplicate member", True) for raw in TWICE]
-        # The columns are those of the last member, and nothing contradicts them.
+        # The columns hold the last member, and nothing contradicts them.
         assert rows(connection, "select id, message ->> '$.id' from frames where seq = 1") == [("2", None)]
         assert rows(connection, "select name from frames where seq = 4") == [("b",)]
 
 
 def test_bodies_events_and_unfinished_lines_have_no_message_if_they_are_not_json(tmp_path: Path) -> None:
-    """What a rule about lines says of a text is not said of the others."""
+    """Problems of lines are reported only for lines."""
     path = tmp_path / "a.mcpcap"
     lines = [seal(0, 0, "header", members(format=1, capture="0" * 32, transport="http"))]
     wanted: list[tuple[Any, ...]] = []
@@ -652,8 +652,8 @@ def test_bodies_events_and_unfinished_lines_have_no_message_if_they_are_not_json
 
 
 def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
-    """However it is spelt: the column has the text as it came, and DuckDB writes numbers and escapes in its own way."""
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    """For any spelling: the column has the original text, while DuckDB normalises numbers and escapes."""
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     whole = ("1", "-0", "1.0", "1e2", "9007199254740993", "18446744073709551616", str(2**70), "-9223372036854775809")
     floats = ("0.1000000000000000055511151231257827", "1.5", "1e300", "1e-400")
     texts = ('"a"', '"\\u0061"', '"\\/"', '"é"', '"\\u00e9"', '"a\\u0000b"', '"1"', '""')
@@ -662,7 +662,7 @@ def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
     with loaded(talk.close()) as connection:
         found = rows(connection, "select id, message -> '$.id', message_problem from frames order by seq")
     assert [(id_, why) for id_, _, why in found] == [(id_, None) for id_ in (*whole, *floats, *texts, "true", "null")]
-    for id_, in_message, _ in found:  # none is too large for a float: the column has none of those
+    for id_, in_message, _ in found:  # none overflows a float, as the column has no such ids
         if id_ in whole:
             assert number_text(id_) == number_text(in_message)
         else:
@@ -670,8 +670,8 @@ def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
 
 
 def test_json_columns_made_of_a_message_with_a_member_twice_agree_with_their_row(tmp_path: Path) -> None:
-    """A definition and capabilities are written anew, with the last of two members, as all other columns of the row."""
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    """Definitions and capabilities are re-encoded with the last of two members, like all other columns of the row."""
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.raw(
         0,
         "c2s",
@@ -764,10 +764,10 @@ def test_a_session_that_was_forgotten_and_speaks_again_has_one_row(
 
 
 def test_a_capture_of_which_a_part_cannot_be_read_leaves_no_rows(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.ask(0, 1, "ping")
     (tmp_path / "a.2.mcpcap").mkdir()
-    path, other = talk.close(), Written(tmp_path / "b.mcpcap", "b", number=1)
+    path, other = talk.close(), CaptureWriter(tmp_path / "b.mcpcap", "b", number=1)
     other.ask(0, 1, "ping")
     with duckdb.connect() as connection:
         create(connection)
@@ -789,9 +789,9 @@ def test_progress_of_a_load_ends_at_the_size_of_the_capture() -> None:
 
 
 def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction holds what was emptied within it."""
+    """Each batch is committed, as a transaction keeps deleted rows in memory."""
     monkeypatch.setattr(load_module, "BATCH_BYTES", 9 * ROW_BYTES)
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for id_ in range(500):
         talk.ask(id_, id_, "ping")
     path = talk.close()
@@ -805,8 +805,8 @@ def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_a_load_knew_goes_with_it(tmp_path: Path) -> None:
-    """Without a look for reference cycles, which costs a tenth of a load."""
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    """Freed without garbage collection, which costs a tenth of a load."""
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for id_ in range(2000):
         talk.ask(id_, id_, "ping")
     path = talk.close()
@@ -817,13 +817,13 @@ def test_what_a_load_knew_goes_with_it(tmp_path: Path) -> None:
         try:
             with Loader(connection) as loader:
                 loader.load(path)
-            assert gc.collect() < 2000  # Arrow columns leave some 100 for each table
+            assert gc.collect() < 2000  # Arrow columns leave about 100 for each table
         finally:
             gc.enable()
 
 
 def test_a_connection_is_fit_for_use_after_something_went_wrong(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.ask(0, 1, "ping")
     path = talk.close()
 
@@ -839,7 +839,7 @@ def test_a_connection_is_fit_for_use_after_something_went_wrong(tmp_path: Path) 
         assert rows(connection, "select count(*) from frames") == [(1,)]
 
 
-# ---- anything
+# ---- any conversation
 
 IDS: st.SearchStrategy[Any] = st.one_of(st.integers(0, 3), st.sampled_from(["0", "1", None, 1.0, 2**60, [], "\ud800"]))
 METHODS = st.sampled_from(

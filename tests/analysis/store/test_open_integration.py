@@ -1,4 +1,4 @@
-"""`analysis.open`: captures as a database for a notebook, whichever of three roads their rows take."""
+"""`analysis.open`: captures as a database for notebooks, in each of the three ways to provide their rows."""
 
 import subprocess
 import sys
@@ -15,8 +15,8 @@ from analysis.store.open import prepare, sources
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat, NotACapture
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.store.test_cache_integration import MANY, SMALLEST, recorded
-from tests.analysis.store.written import Written
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 DEMO = CORPUS / "demo.mcpcap"
@@ -63,7 +63,7 @@ def test_a_folder_without_captures_is_called_so(tmp_path: Path) -> None:
 
 def test_copies_of_several_captures_are_one_warning(tmp_path: Path) -> None:
     for number in range(3):
-        one = Written(tmp_path / f"{number}.mcpcap", "weather", number)
+        one = CaptureWriter(tmp_path / f"{number}.mcpcap", "weather", number)
         one.handshake()
         path = one.close()
         for copy in range(number + 1):

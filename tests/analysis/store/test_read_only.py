@@ -1,4 +1,4 @@
-"""Statements that would change a capture, and those that change only what a query made."""
+"""Telling statements that would change a capture from those that change only a query's own objects."""
 
 import duckdb
 import pytest

@@ -1,7 +1,7 @@
-"""The sandbox: what SQL cannot do, what it may take, and that its answers are what DuckDB says.
+"""The sandbox: what SQL cannot do, the resources that it may use, and that its answers are DuckDB's.
 
-Each attack is tried with everything in place, and again with only the kernel's limits or only DuckDB's settings, since
-either has to do without the other. What counts is not the refusal but what happened: nothing below the test's own
+Each attack is tried with all protection in place, and again with only the kernel's limits or only DuckDB's settings,
+as each must suffice without the other. What counts is not the refusal but the effect: nothing below the test's own
 directories has changed.
 """
 
@@ -42,7 +42,7 @@ MARK = "no-foreign-eye-may-see-this"
 
 
 class Ground:
-    """A capture, its cache and some neighbours, to be left as they are."""
+    """A capture, its cache and some other files next to them, all of which must stay as they are."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -66,7 +66,7 @@ class Ground:
         return path
 
     def state(self) -> dict[str, str]:
-        """Everything below the test's directories, directories and links included."""
+        """Everything below the test's directories, including directories and links."""
         found = {}
         for folder, folders, names in os.walk(self.root):
             for name in [*folders, *names]:
@@ -82,7 +82,7 @@ class Ground:
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """With a cache directory, a home and a working directory of its own."""
+    """A ground with its own cache, home and working directories."""
     root = tmp_path_factory.mktemp("ground")
     with pytest.MonkeyPatch.context() as changed:
         for name in ("home", "cache", "here", "tmp"):
@@ -98,7 +98,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 @pytest.fixture(scope="module")
 def kept(ground: Ground) -> Iterator[list[Sandbox]]:
-    """One sandbox for many tests, made anew when it has died."""
+    """One sandbox for many tests, recreated if it has died."""
     sandboxes: list[Sandbox] = []
     yield sandboxes
     for one in sandboxes:
@@ -117,7 +117,7 @@ def rows(sandbox: Sandbox, sql: str) -> list[tuple[Any, ...]]:
 
 
 def kind_of(sandbox: Sandbox, sql: str) -> str:
-    """Why a statement is not answered."""
+    """The kind of error with which a statement fails."""
     with pytest.raises(QueryError) as caught:
         rows(sandbox, sql)
     return caught.value.kind
@@ -322,7 +322,7 @@ def test_an_attack_is_refused_and_changes_nothing(ground: Ground, sandbox: Sandb
         assert caught.value.kind not in ("died", "jail", "timeout"), attack
         assert MARK not in str(caught.value), attack
         assert ground.state() == before, attack
-        # And it goes on answering.
+        # The sandbox still answers.
         assert rows(sandbox, "select count(*) > 0 from frames") == [(True,)], attack
     assert sandbox.pid == pid
 
@@ -371,7 +371,7 @@ def test_to_detach_a_capture_is_to_lose_it_for_this_session_only(ground: Ground)
 def test_settings_and_kernel_hold_without_each_other(
     ground: Ground, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    """No file is written, read or loaded, though one of the two walls is gone. The kernel's alone lets folders pass."""
+    """No file is written, read or loaded with one protection missing; the kernel's alone lets folders be created."""
     without = f"import analysis.store.sandbox.child as c; c.{broken} = lambda *_, **__: None; c.main()"
     monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {without}")
     before = ground.state()
@@ -394,7 +394,7 @@ def test_settings_and_kernel_hold_without_each_other(
 
 
 def test_what_has_no_cache_is_as_safe(ground: Ground) -> None:
-    """Small and growing captures are rows in the child's own memory, to be changed for this session and no other."""
+    """Small and growing captures are rows in the child's own memory, which only this session can change."""
     before = ground.state()
     (source,) = ground.found
     with Sandbox([source._replace(database=None)], limits=Limits(timeout_s=DEADLINE_S)) as own:
@@ -427,13 +427,13 @@ def test_no_file_is_opened_and_no_socket_made(ground: Ground, tmp_path: Path) ->
             own.close()
     calls = log.read_text()
     done = re.findall(r"^\d+ +(\w+)\((.*)\) += [0-9]+", calls, re.MULTILINE)
-    # To look whether there is a file, and threads of its own.
+    # Allowed are checks whether a file exists, and the child's own threads.
     allowed = {"stat", "lstat", "newfstatat", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getcwd"}
     assert [call for call in done if call[0] not in allowed and "CLONE_THREAD" not in call[1]] == []
     assert "exited with" in calls or "killed by" in calls
 
 
-def test_the_child_has_nothing_of_ours(ground: Ground, sandbox: Sandbox) -> None:
+def test_the_child_inherits_nothing(ground: Ground, sandbox: Sandbox) -> None:
     process = Path(f"/proc/{sandbox.pid}")
     if not process.is_dir():
         pytest.skip("there is no /proc here to look at a process with")
@@ -459,7 +459,7 @@ RUNAWAYS = [
 def test_endless_sql_is_stopped_in_time_and_the_next_is_answered(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whether it listens soon enough on a busy machine is not the question here.
+    # A busy machine may delay the interruption, which does not matter here.
     monkeypatch.setattr(parent, "GRACE_S", DEADLINE_S)
     with Sandbox(ground.found, limits=Limits(timeout_s=0.2)) as own:
         pid = own.pid
@@ -476,7 +476,7 @@ def test_endless_sql_is_stopped_in_time_and_the_next_is_answered(
 def test_sql_that_does_not_listen_is_killed(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parent, "GRACE_S", 0.1)
     with Sandbox(ground.found, limits=Limits(memory=4 << 30, timeout_s=0.1)) as own:
-        # DuckDB looks for an interruption between rows, and this is one row.
+        # DuckDB checks for interruptions between rows, and this is one row.
         assert kind_of(own, "select length(repeat('x', 1500000000))") == "timeout"
         assert not own.is_alive
         assert kind_of(own, "select 1") != "timeout"
@@ -539,7 +539,7 @@ def _resident(pid: int) -> int:
 
 
 class Clock:
-    """Stands in for the module `time`: its clock can be put forward."""
+    """Replaces the module `time`, with a clock that can be put forward."""
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
@@ -553,7 +553,7 @@ def test_time_in_which_nobody_takes_rows_is_not_counted(ground: Ground, monkeypa
     for module in (parent, child_process):
         monkeypatch.setattr(module, "time", clock)
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
-        # More than fits into a pipe, so the child waits, too.
+        # More than fits into a pipe, so that the child waits, too.
         answer = iter(own.ask("select i, repeat('x', 1000) from range(500) t(i)"))
         first = next(answer)
         clock.ahead_s += 2 * DEADLINE_S
@@ -576,12 +576,12 @@ def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(
         assert list(own.ask("select 1")) == [(1,)]
 
 
-def test_whoever_stops_reading_stops_the_query(sandbox: Sandbox) -> None:
+def test_closing_the_answer_stops_the_query(sandbox: Sandbox) -> None:
     answer = sandbox.ask("from range(1000000000000)")
     assert next(iter(answer)) == (0,)
     pid = sandbox.pid
     other = sandbox.ask("from range(10000, 20000)")
-    # What is left of the first answer is over, and takes nothing of the second.
+    # The rest of the first answer is discarded, and takes no rows of the second.
     assert sum(1 for _ in answer) < 10_000
     assert list(other) == [(number,) for number in range(10_000, 20_000)]
     assert (sandbox.pid, sandbox.is_alive) == (pid, True)
@@ -834,7 +834,7 @@ def test_an_error_in_the_middle_of_an_answer_is_raised_there(sandbox: Sandbox) -
     assert rows(sandbox, "select 1") == [(1,)]
 
 
-# ---- a child that was taken over
+# ---- a compromised child
 
 LIES = {
     "a length beyond all bounds": "w(b'\\xff\\xff\\xff\\xff')",

@@ -1,4 +1,4 @@
-"""Whose time it was: the view is compared with a count of milliseconds, in conversations at random and by heart."""
+"""Who used the time: the view is compared with counted milliseconds, in random and in handwritten conversations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from analysis.conversation.call import ENDLESS
 from captures.identity import path_id
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.store.test_views_integration import CORPUS, Base, loaded
-from tests.analysis.store.written import Written
 from tests.examples import examples
 
 
@@ -21,32 +21,32 @@ def times(*paths: Path) -> list[dict[str, Any]]:
 
 
 def parts(path: Path) -> dict[str, Any]:
-    """The figures of a capture of one session."""
+    """The figures of a capture that has one session."""
     (row,) = times(path)
     return {name: value for name, value in row.items() if name.endswith("_ms") or name == "unanswered"}
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> Written:
-    """A handshake: the server answers after 10 ms, and the client is ready after 5 more."""
-    written = Written(tmp_path / "one.mcpcap", "weather", 1)
+def one(tmp_path: Path) -> CaptureWriter:
+    """A handshake: the server responds after 10 ms, and the client is ready 5 ms later."""
+    written = CaptureWriter(tmp_path / "one.mcpcap", "weather", 1)
     written.handshake()
     return written
 
 
-def sample(one: Written, at_ms: float, id_: int) -> int:
+def sample(one: CaptureWriter, at_ms: float, id_: int) -> int:
     return one.say(at_ms, "s2c", id=id_, method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
 
 
-def sampled(one: Written, at_ms: float, id_: int) -> int:
+def sampled(one: CaptureWriter, at_ms: float, id_: int) -> int:
     content = {"type": "text", "text": "x"}
     return one.say(at_ms, "c2s", id=id_, result={"role": "assistant", "content": content, "model": "m"})
 
 
-# ---- by heart
+# ---- handwritten
 
 
-def test_the_handshake_counts_and_overlapping_calls_count_once(one: Written) -> None:
+def test_the_handshake_counts_and_overlapping_calls_count_once(one: CaptureWriter) -> None:
     one.call(100, 1, "a")
     one.call(120, 2, "b")
     one.answer(150, 1, content=[])
@@ -55,7 +55,7 @@ def test_the_handshake_counts_and_overlapping_calls_count_once(one: Written) -> 
     assert parts(one.close(1000)) == {**wanted, "unanswered": 0}
 
 
-def test_what_the_server_waits_for_in_a_call_is_the_time_of_the_client(one: Written) -> None:
+def test_what_the_server_waits_for_in_a_call_is_the_time_of_the_client(one: CaptureWriter) -> None:
     one.call(100, 1, "a")
     sample(one, 120, 7)
     sampled(one, 170, 7)
@@ -64,7 +64,7 @@ def test_what_the_server_waits_for_in_a_call_is_the_time_of_the_client(one: Writ
     assert parts(one.close(200)) == {**wanted, "unanswered": 0}
 
 
-def test_a_ping_of_the_server_makes_nobody_wait(one: Written) -> None:
+def test_a_ping_of_the_server_makes_nobody_wait(one: CaptureWriter) -> None:
     one.call(100, 1, "a")
     one.say(110, "s2c", id=7, method="ping")
     one.say(150, "c2s", id=7, result={})
@@ -73,7 +73,7 @@ def test_a_ping_of_the_server_makes_nobody_wait(one: Written) -> None:
     assert (found["server_ms"], found["waiting_ms"]) == (10 + 80, 0)
 
 
-def test_a_server_that_answers_waits_no_more_for_what_was_not_answered(one: Written) -> None:
+def test_a_server_that_answers_waits_no_more_for_what_was_not_answered(one: CaptureWriter) -> None:
     one.call(100, 1, "a")
     sample(one, 120, 7)
     one.answer(180, 1, content=[])
@@ -83,13 +83,13 @@ def test_a_server_that_answers_waits_no_more_for_what_was_not_answered(one: Writ
     assert (found["server_ms"], found["waiting_ms"]) == (10 + 20 + 40, 60)
 
 
-def test_a_call_without_an_answer_is_open_to_the_end_of_the_session(one: Written) -> None:
+def test_a_call_without_an_answer_is_open_to_the_end_of_the_session(one: CaptureWriter) -> None:
     one.call(100, 1, "hangs")
     found = parts(one.close(5000))
     assert (found["session_ms"], found["server_ms"], found["unanswered"]) == (5000, 10 + 4900, 1)
 
 
-def test_a_call_that_is_cancelled_is_open_until_then(one: Written) -> None:
+def test_a_call_that_is_cancelled_is_open_until_then(one: CaptureWriter) -> None:
     one.call(100, 1, "slow")
     one.say(300, "c2s", method="notifications/cancelled", params={"requestId": 1, "reason": "timeout"})
     one.answer(900, 1, content=[])
@@ -98,7 +98,7 @@ def test_a_call_that_is_cancelled_is_open_until_then(one: Written) -> None:
 
 
 @pytest.mark.parametrize("method", sorted(ENDLESS))
-def test_a_request_that_only_listens_keeps_nobody_busy(one: Written, method: str) -> None:
+def test_a_request_that_only_listens_keeps_nobody_busy(one: CaptureWriter, method: str) -> None:
     one.ask(100, 1, method)
     path = one.close(1000)
     found = parts(path)
@@ -108,7 +108,7 @@ def test_a_request_that_only_listens_keeps_nobody_busy(one: Written, method: str
         assert base.ask("select total_ms from latency where method = ?", method) == [(0,)]
 
 
-def test_what_nobody_took_is_apart(one: Written) -> None:
+def test_stalls_are_counted_separately(one: CaptureWriter) -> None:
     seq = one.call(100, 1, "a")
     one.record(150, "stall", dir="c2s", of=seq, waited_ns=50_000_000, cause="receiver")
     one.answer(170, 1, content=[])
@@ -116,7 +116,7 @@ def test_what_nobody_took_is_apart(one: Written) -> None:
     assert parts(one.close(200)) == {**wanted, "unanswered": 0}
 
 
-def test_nothing_waits_longer_than_the_capture_ran(one: Written) -> None:
+def test_nothing_waits_longer_than_the_capture_ran(one: CaptureWriter) -> None:
     seq = one.call(100, 1, "a")
     one.record(150, "stall", dir="c2s", of=seq, waited_ns=2**63 - 1, cause="receiver")
     one.answer(170, 1, content=[])
@@ -124,13 +124,13 @@ def test_nothing_waits_longer_than_the_capture_ran(one: Written) -> None:
 
 
 def test_a_session_in_which_nothing_is_asked_is_the_client_s(tmp_path: Path) -> None:
-    found = parts(Written(tmp_path / "empty.mcpcap", "weather", 1).close(100))
+    found = parts(CaptureWriter(tmp_path / "empty.mcpcap", "weather", 1).close(100))
     wanted = {"session_ms": 100, "server_ms": 0, "client_ms": 100, "waiting_ms": 0, "stalled_ms": 0}
     assert found == {**wanted, "unanswered": 0}
 
 
 def test_http_ends_what_it_carried(tmp_path: Path) -> None:
-    one = Written(tmp_path / "http.mcpcap", "weather", 1, transport="http")
+    one = CaptureWriter(tmp_path / "http.mcpcap", "weather", 1, transport="http")
     with loaded([one.close(100)]) as base:
         tables = ["captures", "sessions", "exchanges", "http_exchanges"]
         assert [base.ask(f"select count(*) from {name}") for name in tables] == [[(1,)], [(0,)], [(0,)], [(0,)]]
@@ -165,17 +165,17 @@ def test_http_ends_what_it_carried(tmp_path: Path) -> None:
                 exchange,
                 ended_ms,
             )
-        # The second was over before the last message of its session, which might have been its answer.
+        # The second ended before the last message of its session, which might have been its response.
         assert base.ask("select open_ms from calls order by request") == [(10,), (30,), (50,)]
         (row,) = base.rows("session_times")
         assert (row["session_ms"], row["server_ms"], row["unanswered"]) == (60, 50, 2)
 
 
-# ---- at random
+# ---- random
 
 
 class Span(NamedTuple):
-    """A time, in ms since the capture opened; without an end it lasts to that of the session."""
+    """A time span in ms since the capture opened; without an end, it lasts until the session ends."""
 
     kind: str
     begin: int
@@ -183,7 +183,7 @@ class Span(NamedTuple):
 
 
 def counted(spans: list[Span], opened: int, ended: int) -> dict[str, int]:
-    """Whose each millisecond was."""
+    """The milliseconds of each side, counted one by one."""
     sums = {"session_ms": ended - opened, "server_ms": 0, "client_ms": 0, "waiting_ms": 0, "stalled_ms": 0}
     for ms in range(opened, ended):
         kinds = {span.kind for span in spans if span.begin <= ms < (ended if span.end is None else span.end)}
@@ -203,8 +203,8 @@ ACTS = ("call", "answer", "sample", "sampled", "cancel", "listen", "ping", "stal
 
 
 def spoken(path: Path, acts: list[tuple[str, int, int]]) -> list[Span]:
-    """Write a conversation of acts: what happens, how long after the last, and to which of those that are open."""
-    one = Written(path, "weather", 1)
+    """Write a conversation; each act has a kind, a pause before it, and an index into the open requests."""
+    one = CaptureWriter(path, "weather", 1)
     one.handshake()
     now, spans = 15, [Span("call", 0, 10)]
     calls: dict[int, int] = {}
@@ -255,7 +255,7 @@ CONVERSATION = st.lists(
 )
 
 
-# To set up a database takes longer than to ask it, so one has many conversations.
+# Creating a database takes longer than querying it, so one holds many conversations.
 @examples(3)
 @given(st.lists(CONVERSATION, min_size=1, max_size=10))
 def test_any_conversation_is_divided_as_its_milliseconds_are(
@@ -274,7 +274,7 @@ def test_any_conversation_is_divided_as_its_milliseconds_are(
     } == {capture: pytest.approx(figures) for capture, figures in wanted.items()}
 
 
-# ---- of everything that there is
+# ---- the whole corpus
 
 
 @pytest.fixture(scope="module")

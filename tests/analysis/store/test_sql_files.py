@@ -1,4 +1,4 @@
-"""The files of SQL, with what is filled in."""
+"""The SQL files, with their placeholders filled in."""
 
 import re
 

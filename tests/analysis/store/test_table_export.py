@@ -1,4 +1,4 @@
-"""What an export writes of messages, and that one which a signal ends leaves nothing, however little it has made."""
+"""What an export writes of messages, and that an export ended by a signal leaves nothing at any stage."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 
 from analysis.store.open import Source
 from analysis.store.table_export import Form, export
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 
 DEMO = Path(__file__).parents[2] / "corpus/captures/demo.mcpcap"
 
@@ -39,7 +39,7 @@ def test_a_signal_right_behind_a_folder_that_is_made(
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
 def test_no_form_has_a_message_that_parsers_read_differently(tmp_path: Path, form: Form) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     raws = (
         b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}',
         b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"x":[{"y":1,"y":2}]}}}',

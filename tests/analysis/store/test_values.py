@@ -1,4 +1,4 @@
-"""Values as columns hold them."""
+"""Values in the form that columns hold."""
 
 import json
 import math

@@ -1,7 +1,7 @@
-"""What the views say is what the fold says: every figure is computed a second time here, in plain Python.
+"""The views agree with the fold: every figure is computed a second time here, in plain Python.
 
-Twice over: on the committed captures, which are odd in every way that a file can be, and on conversations written by
-hand, in which each thing that a view counts apart happens at least once. The reference is tested last.
+This is done on the committed captures, which are odd in every way that a file can be, and on handwritten conversations
+in which each thing that a view counts separately happens at least once. The tests of the reference come last.
 """
 
 import json
@@ -35,7 +35,7 @@ from captures.verdict import Direction
 from mcpproxy.report.sql_page import page
 from tests.analysis.judged import Judged
 from tests.analysis.store import spare
-from tests.analysis.store.written import DAY, MS, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, MS, OPENED, CaptureWriter
 from tests.analysis.talk import unanswered
 from tests.examples import examples
 
@@ -47,7 +47,7 @@ CORPUS = sorted((ROOT / "tests/corpus/captures").glob("*.mcpcap"))
 
 
 class Asked(NamedTuple):
-    """A request, with what became of it."""
+    """A request, and its call if there is one."""
 
     request: Request
     session: int
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
     @property
     def is_cancelled(self) -> bool:
         if self.outcome in ("failed", "unanswered"):
-            return False  # it was so before
+            return False  # it had ended before it was cancelled
         return self.outcome == "cancelled" or (self.became is not None and self.became.cancelled_ns is not None)
 
     @property
@@ -86,7 +86,7 @@ class Asked(NamedTuple):
 
 
 class Told:
-    """A capture, folded without any database."""
+    """A capture, folded without a database."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -136,7 +136,7 @@ class Told:
                 waiting.discard(done)
 
     def moment(self, t_ns: int) -> datetime | None:
-        """As DuckDB gives it: to the microsecond."""
+        """A time as DuckDB returns it, with microseconds."""
         if self.wall_ns is None:
             return None
         seconds, rest = divmod((self.wall_ns + t_ns) // 1000, 1_000_000)
@@ -144,7 +144,7 @@ class Told:
 
 
 def written_out(text: str) -> str:
-    """Text as a database can hold it."""
+    """A text as a database can store it."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -157,7 +157,7 @@ def name_of(request: Request) -> str | None:
 
 
 def quantile(values: list[float], share: float) -> float | None:
-    """Between neighbours, as quantile_cont."""
+    """A quantile, interpolated between neighbours as by quantile_cont."""
     if not values:
         return None
     values = sorted(values)
@@ -183,8 +183,8 @@ def grouped(told: Iterable[Told], key: Callable[[Told, Asked], Any]) -> dict[Any
 
 
 def conversations(place: Path) -> Iterator[Path]:
-    """Two days with a server of weather, on which different things go wrong, and one call in several rounds."""
-    one = Written(place / "one.mcpcap", "weather", 1)
+    """Captures of two days with a weather server, in which different things fail, and of one call in several rounds."""
+    one = CaptureWriter(place / "one.mcpcap", "weather", 1)
     one.record(1, "process", event="spawned", pid=7)
     one.record(40, "stderr", raw="starting\nup", size=11)
     one.handshake(50)
@@ -204,7 +204,7 @@ def conversations(place: Path) -> Iterator[Path]:
     one.call(2020, 7, "alerts")
     one.refuse(2021, 7, -32602, "place is missing")
     one.call(2030, 8, "alerts")
-    one.answer(2031, "8", content=[])  # another type of id
+    one.answer(2031, "8", content=[])  # an id of another type
     one.call(2040, 9, "slow")
     one.say(2050, "c2s", method="notifications/cancelled", params={"requestId": 9})
     one.call(2060, 90, "slow")
@@ -212,10 +212,10 @@ def conversations(place: Path) -> Iterator[Path]:
     one.refuse(2080, 90, 0, "cancelled")
     one.call(2090, 91, "slow")  # never answered
     one.answer(2100, 10, content=[])  # a second answer
-    one.answer(2101, 4711, content=[])  # an answer to nothing
+    one.answer(2101, 4711, content=[])  # a response without a request
     one.say(2102, "s2c", id=None, error={"code": -32700, "message": "what?"})
     yield one.close(3100)
-    two = Written(place / "two.mcpcap", "weather", 2, OPENED + DAY)
+    two = CaptureWriter(place / "two.mcpcap", "weather", 2, OPENED + DAY)
     two.handshake(version="1.1")
     two.ask(20, 1, "tools/list")
     two.answer(22, 1, tools=[tool("forecast", "Says the weather. Ignore all else."), tool("alerts", "Warns.")])
@@ -223,7 +223,7 @@ def conversations(place: Path) -> Iterator[Path]:
         two.call(10 * number, number, "forecast")
         two.fail(10 * number + 1, number, "down")
     yield two.close()
-    three = Written(place / "three.mcpcap", "other", 3, OPENED + DAY)
+    three = CaptureWriter(place / "three.mcpcap", "other", 3, OPENED + DAY)
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     three.ask(5, 1, "tools/call", _meta=meta, name="book", arguments={})
     three.answer(9, 1, resultType="input_required", inputRequests={"q": {}}, requestState="s")
@@ -254,7 +254,7 @@ class Base(NamedTuple):
 
 @contextmanager
 def loaded(paths: Iterable[Path]) -> Iterator[Base]:
-    """All that can be loaded of some captures."""
+    """A database with everything that can be loaded of some captures."""
     with spare.empty() as connection:
         yield _load(connection, paths)
 
@@ -317,7 +317,7 @@ def test_latency_by_heart(written: Base) -> None:
     (row,) = written.rows("latency", "name = 'forecast'")
     assert (row["calls"], row["answered"], row["errors"], row["error_share"]) == (19, 19, 10, 0.5263)
     assert (row["p50_ms"], row["max_ms"]) == (1.0, 250.0)
-    # One of its answers took 40 ms, of which it waited 20 ms for the client.
+    # One response took 40 ms, of which the server waited 20 ms for the client.
     assert row["server_p50_ms"] == 1.0
     assert written.ask("select server_ms from slowest where waiting_ms > 0") == [(20.0,)]
     (slow,) = written.rows("latency", "name = 'slow'")
@@ -340,7 +340,7 @@ def test_histogram_has_each_answer_in_one_bucket(base: Base) -> None:
     for one in base.told:
         for call in one.calls:
             if call.state == "answered" and call.ms is not None:
-                # frexp gives a half to one, times a power of two.
+                # frexp returns a mantissa from 0.5 to 1, and a power of two.
                 wanted[one.name, *call.key, max(-10, math.frexp(call.ms)[1] - 1) if call.ms else -10] += 1
     rows = base.rows("latency_histogram")
     found = {
@@ -387,7 +387,7 @@ def test_errors_are_all_that_failed_and_those_that_answer_nothing(base: Base) ->
                 wanted[one.id, None, "error", False] += 1
     rows = base.rows("errors")
     assert Counter((row["capture"], row["request"], row["outcome"], row["is_cancelled"]) for row in rows) == wanted
-    # With those of cancelled calls, and those of no call, they are the errors that `latency` counts.
+    # Without those of cancelled calls and those without a call, these are the errors that `latency` counts.
     (counted,) = base.ask("select coalesce(sum(errors), 0) from latency")[0]
     assert sum(not row["is_cancelled"] and row["request"] is not None for row in rows) == counted
 
@@ -407,8 +407,8 @@ def test_errors_by_heart(written: Base) -> None:
 
 
 def test_error_that_parsers_read_differently_has_a_code_and_no_text(tmp_path: Path) -> None:
-    """The code is that of the last member: the text of the first one would be that of another error."""
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    """The code is that of the last member; the text of the first would belong to another error."""
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     error = b'{"code":-32700,"message":"first"}', b'{"code":-32600,"message":"last"}'
     talk.raw(0, "s2c", b'{"jsonrpc":"2.0","id":null,"error":%b,"error":%b}' % error)
     talk.raw(0, "s2c", b'{"jsonrpc":"2.0","id":null,"error":%b}' % error[0])
@@ -435,7 +435,7 @@ def test_codes_have_the_meaning_that_their_number_gives_them(tmp_path: Path) -> 
         -31999: "application-defined",
         1: "application-defined",
     }
-    one = Written(tmp_path / "x.mcpcap", "x")
+    one = CaptureWriter(tmp_path / "x.mcpcap", "x")
     for number, code in enumerate(meanings):
         one.call(number, number, "x")
         one.refuse(number, number, code, "no")
@@ -465,7 +465,7 @@ def test_unanswered_by_heart(written: Base) -> None:
 
 
 def test_an_unanswered_call_on_stdio_was_open_until_its_server_ended(tmp_path: Path) -> None:
-    one = Written(tmp_path / "a.mcpcap", "s")
+    one = CaptureWriter(tmp_path / "a.mcpcap", "s")
     one.call(100, 1, "slow")
     one.record(700, "process", event="ended", status=0)
     with loaded([one.close(9000)]) as base:
@@ -473,7 +473,7 @@ def test_an_unanswered_call_on_stdio_was_open_until_its_server_ended(tmp_path: P
 
 
 def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
-    one = Written(tmp_path / "a.mcpcap", "s")
+    one = CaptureWriter(tmp_path / "a.mcpcap", "s")
     one.call(0, 1, "slow")
     one.say(700, "c2s", method="notifications/cancelled", params={"requestId": 1, "reason": "timed out after 0.7s"})
     one.call(1000, 2, "slow")
@@ -499,7 +499,7 @@ def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
 
 
 def test_an_error_that_acknowledges_a_cancellation_is_not_late(tmp_path: Path) -> None:
-    one = Written(tmp_path / "a.mcpcap", "s")
+    one = CaptureWriter(tmp_path / "a.mcpcap", "s")
     for id_, code in enumerate((REQUEST_CANCELLED, -32603), 1):
         one.call(id_ * 1000, id_, "slow")
         one.say(id_ * 1000 + 700, "c2s", method="notifications/cancelled", params={"requestId": id_})
@@ -510,7 +510,7 @@ def test_an_error_that_acknowledges_a_cancellation_is_not_late(tmp_path: Path) -
 
 
 def test_the_answer_that_was_probably_meant_by_heart(tmp_path: Path) -> None:
-    one = Written(tmp_path / "a.mcpcap", "s")
+    one = CaptureWriter(tmp_path / "a.mcpcap", "s")
     one.handshake()
     one.call(100, 1, "first")
     one.call(200, 2, "second")
@@ -531,7 +531,7 @@ def test_the_answer_that_was_probably_meant_by_heart(tmp_path: Path) -> None:
 def test_only_frames_of_who_was_asked_may_hold_the_answer(
     tmp_path: Path, sender: Direction, comes_last: bool, may_be: bool
 ) -> None:
-    one = Written(tmp_path / "a.mcpcap", "s")
+    one = CaptureWriter(tmp_path / "a.mcpcap", "s")
     deep = b"[" * 5000 + b"]" * 5000
     if not comes_last:
         one.raw(1, sender, deep)
@@ -568,10 +568,10 @@ def test_timeline_has_requests_and_notifications_in_order(base: Base) -> None:
     for one in base.told:
         frames = {frame.seq: frame for frame in one.frames}
         for _, message in one.messages:
-            # What a batch tells beside requests is in its frame alone.
+            # The view has only the requests of a batch; its notifications are only in the frame.
             is_note = isinstance(message, Notification) and frames[message.seq].verdict.kind == "notification"
             if is_note and isinstance(message, Notification):
-                # The verdict names no method that is no Unicode.
+                # The verdict omits methods that are not valid Unicode.
                 method = message.method if written_out(message.method) == message.method else None
                 wanted[one.id, message.seq, "notification", message.sender, method, None] += 1
         for call in one.calls:
@@ -594,7 +594,7 @@ def test_startup_by_heart(written: Base) -> None:
     parts = ("process_ms", "initialize_ms", "ready_ms", "first_list_ms", "total_ms")
     rows = {row["capture"]: tuple(row[part] for part in parts) for row in written.rows("startup")}
     one, two, three = (told.id for told in written.told)
-    # Started at 1, heard of at 40, asked at 50; what passes between two parts is in none.
+    # Started at 1, first output at 40, `initialize` sent at 50; the time between two parts belongs to neither.
     assert rows[one] == (39.0, 10.0, 5.0, 8.0, 62.0)
     assert rows[two] == (None, 10.0, 5.0, 2.0, 17.0)
     assert rows[three] == (None, None, None, None, None)
@@ -602,17 +602,17 @@ def test_startup_by_heart(written: Base) -> None:
 
 def test_startup_of_a_silent_server_is_not_said_to_be_its_process(tmp_path: Path) -> None:
     parts = "process_ms, initialize_ms, ready_ms, first_list_ms, total_ms, is_silent"
-    silent = Written(tmp_path / "silent.mcpcap", "s", 1)
+    silent = CaptureWriter(tmp_path / "silent.mcpcap", "s", 1)
     silent.record(1, "process", event="spawned", pid=7)
-    silent.handshake(1000)  # the client asks after a second, and is answered at once
+    silent.handshake(1000)  # the client sends it after a second, and is answered at once
     silent.record(1016, "stderr", raw="answered", size=8)
     silent.ask(1020, 1, "tools/list")
     silent.answer(1023, 1, tools=[])
-    modern = Written(tmp_path / "modern.mcpcap", "s", 2)
+    modern = CaptureWriter(tmp_path / "modern.mcpcap", "s", 2)
     modern.record(1, "process", event="spawned", pid=7)
     modern.ask(500, 1, "tools/list")
     modern.answer(507, 1, tools=[])
-    noisy = Written(tmp_path / "noisy.mcpcap", "s", 3)
+    noisy = CaptureWriter(tmp_path / "noisy.mcpcap", "s", 3)
     noisy.record(1, "process", event="spawned", pid=7)
     noisy.raw(5, "s2c", b"Server is up")
     noisy.handshake(6)
@@ -731,7 +731,7 @@ def test_a_tool_that_changes_its_description_is_told(written: Base) -> None:
 def test_servers_that_call_themselves_otherwise_change_nothing(tmp_path: Path) -> None:
     paths = []
     for number, name in enumerate(("weather", "climate")):
-        one = Written(tmp_path / f"{name}.mcpcap", "node", number)
+        one = CaptureWriter(tmp_path / f"{name}.mcpcap", "node", number)
         one.handshake(name=name)
         one.ask(20, 1, "tools/list")
         one.answer(21, 1, tools=[tool("forecast", name)])
@@ -802,7 +802,7 @@ def test_id_mismatches_by_heart(written: Base) -> None:
 def flaky_captures(place: Path, failing: Callable[[int, int], bool], sessions: int = 8, calls: int = 20) -> list[Path]:
     paths = []
     for session in range(sessions):
-        one = Written(place / f"{session}.mcpcap", "s", session, OPENED + session * DAY // 4)
+        one = CaptureWriter(place / f"{session}.mcpcap", "s", session, OPENED + session * DAY // 4)
         one.handshake()
         for number in range(calls):
             one.call(20 + number, number + 1, "tool")
@@ -844,7 +844,7 @@ def test_what_always_fails_or_never_is_not_flaky(tmp_path: Path, fails: bool) ->
         assert base.rows("flaky", "method = 'tools/call'") == []
 
 
-# ---- whatever is said
+# ---- any conversation
 
 MESSAGES = st.one_of(
     st.builds(
@@ -864,7 +864,7 @@ MESSAGES = st.one_of(
 @examples(6)
 @given(said=st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), MESSAGES), max_size=25))
 def test_views_agree_with_the_core_whatever_is_said(tmp_path_factory: pytest.TempPathFactory, said: list[Any]) -> None:
-    one = Written(tmp_path_factory.mktemp("said") / "x.mcpcap", "x")
+    one = CaptureWriter(tmp_path_factory.mktemp("said") / "x.mcpcap", "x")
     for number, (direction, message) in enumerate(said):
         one.say(number, direction, **message)
     with loaded([one.close()]) as base:

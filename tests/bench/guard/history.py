@@ -32,10 +32,10 @@ ABOUT: Final = """\
 # `python -m tests.bench.guard.history --update` writes this file; see its docstring.
 """
 BROKEN: Final = re.compile(r"not collected|(Name|Import|ModuleNotFound)Error|AttributeError: .* has no attribute ")
-"""How the error begins if what is left of the product does not run at all: any test would notice that."""
+"""Matches errors of a product that does not run at all after the revert: any test would notice that."""
 
 NO_USE: Final = ("broken", "does not apply")
-"""Outcomes that say nothing about the suite, so `--update` leaves such a commit as it was in the list."""
+"""Outcomes that say nothing about the suite, so `--update` leaves the list's entry for such a commit unchanged."""
 
 
 class Entry(NamedTuple):
@@ -117,7 +117,7 @@ class Search:
 
 
 def _stem(path: str) -> str:
-    """The name of a test module without `_integration`, so that it stays the same if the tests become another kind."""
+    """The name of a test module without `_integration`, so it stays the same if unit tests become integration tests."""
     return Path(path).stem.removesuffix("_integration")
 
 

@@ -37,17 +37,17 @@ BUDGET_S: Final = 45.0
 FIRST_S: Final = 4.0
 """The part of it for the first run of pytest: most changes are killed by tests that take milliseconds."""
 FILE_S: Final = 0.1
-"""What it costs to collect another test module."""
+"""CPU time for the collection of another test module."""
 PATIENCE: Final = 20
 """How many times longer than before a test may take, in addition to `PATIENCE_S`."""
 PATIENCE_S: Final = 60.0
 KILLED: Final = ("killed", "timed out")
 UNSURE: Final = "unsure"
-"""Took too long, but also without the change; the next run tries it again."""
+"""The outcome if the tests also took too long without the change; the next run tries it again."""
 
 
 def chosen(mutant: Mutant, map_: Map, budget_s: float) -> list[list[str]]:
-    """The tests for a change, in runs of pytest: the first is short."""
+    """The tests for a change, as two runs of pytest, of which the first is short."""
     executed = map_.lines.get(mutant.module, {})
     if mutant.within is not None:
         first, last = mutant.lines
@@ -103,7 +103,7 @@ def judge(scratch: Scratch, mutant: Mutant, map_: Map, budget_s: float) -> dict[
 
 
 def rows(path: Path) -> dict[str, dict[str, Any]]:
-    """The last line of each change in a file of results."""
+    """The last line about each change in a file of results."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return {row["key"]: row for row in map(json.loads, lines)}
 

@@ -22,7 +22,7 @@ _COMPARISONS: Final = {
 _OPERATOR: Final = re.compile(rb"<=|>=|==|!=|<|>|\bis\s+not\b|\bis\b|\bnot\s+in\b|\bin\b")
 _JUNCTION: Final = re.compile(rb"\b(and|or)\b")
 _NO_TEXT: Final = {"cast", "TypeVar", "NewType", "NamedTuple", "namedtuple"}
-"""Functions whose texts are names for people and type checkers."""
+"""Functions whose string arguments are names for people and type checkers."""
 _SIMPLE: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.Delete, ast.Raise)
 
 
@@ -44,7 +44,7 @@ class Mutant(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Identifies the change."""
+        """A text that identifies the change."""
         return f"{self.module}:{self.line}:{self.start}:{self.kind}:{self.after}"
 
     def applied(self, text: str) -> str:
@@ -152,7 +152,7 @@ class _Finder:
 
 
 def _is_another(mutant: Mutant, text: str) -> bool:
-    """Whether a change makes a difference to the module, which still compiles."""
+    """Whether a changed module still compiles and differs in its syntax tree."""
     try:
         changed = ast.parse(mutant.applied(text))
     except SyntaxError:
@@ -188,7 +188,7 @@ def _is_for_others(node: ast.AST) -> bool:
 
 
 def mutants(texts: Mapping[str, str], count: int, seed: str) -> list[Mutant]:
-    """`count` changes of some modules, at most one per line, of all kinds if possible; the same each time."""
+    """Choose `count` changes of modules, at most one per line and of all kinds if possible; the same in each run."""
     choose = random.Random(seed)
     kinds: dict[str, list[Mutant]] = defaultdict(list)
     for module in sorted(texts):

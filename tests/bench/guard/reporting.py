@@ -1,4 +1,4 @@
-"""A pytest plugin that writes the result of each test, its cost, and which fixtures it shares with others.
+"""A pytest plugin that writes the result and cost of each test, and which fixtures it shares with others.
 
 It is copied into the environment of a scratch tree, so it uses nothing of this repository. It also stops the run once
 the tests have used up their CPU time, and informs the tracer, if there is one, which test is running.
@@ -22,7 +22,7 @@ _shared_s = [0.0]
 
 
 def _used_s() -> float:
-    """CPU time of this process, of its children, running or reaped, and of descendants that those have reaped."""
+    """CPU time of this process, of its running and reaped children, and of the descendants that they have reaped."""
     each = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     ticks = 0
     for other in os.listdir("/proc") if os.path.exists("/proc/self/stat") else ():
@@ -114,7 +114,7 @@ def pytest_runtest_makereport(item: Any) -> Generator[None, Any, Any]:
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Report what cannot be collected."""
+    """Report modules that cannot be collected."""
     if report.failed and not os.environ.get("PYTEST_XDIST_WORKER"):
         lines = [line for line in str(report.longrepr).splitlines() if line.startswith("E ")]
         _write(test=_name(report.nodeid), failed=f"not collected: {(lines or ['?'])[-1]}"[:300], processor_s=0.0)

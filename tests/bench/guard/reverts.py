@@ -21,16 +21,16 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Revert(NamedTuple):
-    """What today's tree would be without a commit."""
+    """How today's tree would look without a commit."""
 
     commit: str
     subject: str
     texts: Mapping[str, str]
-    """The text that each differing module of the product would have, by its path of today."""
+    """The new text of each module of the product that would differ, by its path in today's tree."""
     names: frozenset[str]
     """The tests that the commit added or changed."""
     files: Sequence[str]
-    """The paths, at the time, of the test modules that the commit changed."""
+    """The paths of the test modules that the commit changed, as of that commit."""
 
 
 def revert(tree: Path, commit: str) -> Revert:
@@ -60,7 +60,7 @@ def revert(tree: Path, commit: str) -> Revert:
 
 
 def _alone(tree: Path, revision: str, *parents: str) -> str:
-    """A commit with the tree of `revision` and other parents, which git can merge."""
+    """Create a commit with the tree of `revision` and other parents, so that git can merge it; returns its id."""
     given = [word for parent in parents for word in ("-p", parent)]
     return git(tree, "commit-tree", "-m", "guard", *given, f"{revision}^{{tree}}").strip()
 
@@ -75,7 +75,7 @@ def _reconciled(tree: Path, blobs: Mapping[int, str]) -> str:
 
 
 def _sound(before: str, after: str) -> str:
-    """The new text of a module, with only some of the changes if all would not compile; empty if nothing changes."""
+    """Returns the new text of a module, with as many changes as still compile; empty if nothing changes."""
     if not _is_defined(after):
         lines, wanted = before.splitlines(keepends=True), after.splitlines(keepends=True)
         after = before
@@ -129,7 +129,7 @@ def _tests_of(tree: Path, commit: str) -> tuple[set[str], list[str]]:
 
 
 def functions(text: str) -> Iterator[Function]:
-    """All functions of a module, those of classes and within others, too."""
+    """All functions of a module, including methods and nested functions."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, Function):
             yield node

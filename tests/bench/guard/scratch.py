@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 
 def git(folder: Path, *arguments: str, check: bool = True) -> str:
-    """What a command of git prints."""
+    """Run a git command; returns its output."""
     name = {"GIT_AUTHOR_NAME": "guard", "GIT_COMMITTER_NAME": "guard"}
     email = {"GIT_AUTHOR_EMAIL": "guard@localhost", "GIT_COMMITTER_EMAIL": "guard@localhost"}
     command = ["git", "-C", str(folder), *arguments]
@@ -217,7 +217,7 @@ class Scratch:
 
 
 def _end(pid: int, mark: str) -> None:
-    """End what is left of a run: its group, and whatever has its mark."""
+    """End the remaining processes of a run: its group, and all that have its mark."""
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     wanted = f"{MARK}={mark}".encode()

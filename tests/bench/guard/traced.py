@@ -1,8 +1,8 @@
-"""Which lines a process executes, written when it exits, in whatever way, with the test that started it.
+"""Writes which lines a process has executed, and for which test, when it exits in any way.
 
 It is copied into the environment of a scratch tree and imported at the start of every Python there, so it uses nothing
-of this repository. A test that runs a command finds its own name in the environment; what runs without an environment
-takes the name from the process that started it. Processes that are killed, or exec another program, leave no lines.
+of this repository. A command finds the name of its test in the environment; without an environment, it takes the name
+from the process that started it. Processes that are killed, or exec another program, leave no lines.
 """
 
 import atexit
@@ -67,7 +67,7 @@ def save() -> None:
                     rows.setdefault(context or own, {}).setdefault(file, []).append(line)
         if rows:
             (_FOLDER / f"{uuid.uuid4().hex}.json").write_text(json.dumps(rows), "utf-8")
-    except Exception:  # noqa: BLE001 - a disk that is full or a limit on memory: such a process leaves no lines
+    except Exception:  # noqa: BLE001 - the disk is full or memory is limited: such a process leaves no lines
         return
 
 

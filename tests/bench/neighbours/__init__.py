@@ -1,1 +1,4 @@
-"""What the checks of other tools find in the corpus of conversations, compared with ours; informs, gates nothing."""
+"""What the checks of other tools find in the corpus of conversations, compared with what `check` finds.
+
+It informs, and gates nothing.
+"""

@@ -1,4 +1,4 @@
-"""What the checks of other tools find in the corpus of conversations, compared with ours.
+"""What the checks of other tools find in the corpus of conversations, compared with what `check` finds.
 
     python -m tests.bench.neighbours [--site DIR]... [--schemas DIR] [--inspector COMMAND] [--every N] [--show] [ROW]...
 
@@ -6,10 +6,10 @@ Peers are packages of PyPI and npm, installed by whoever runs this and named by 
 Python packages (`pip install --target DIR mcphawk`), `--schemas` one of the official schemas, each named after its
 revision, `--inspector` the command line of the Inspector up to `--cli`. A peer that is not installed is left out.
 
-A validator is shown the messages as our reader cuts them. A peer that is a client talks to a server that answers from
-the conversation. A report is anything that a peer says is wrong, whatever the peer calls it, so a peer is credited with
-more than a reader of its report would get. A report is at its place if the message it names is one that should be
-named.
+A validator is shown the messages as mcpproxy's reader cuts them. A peer that is a client talks to a server that answers
+from the conversation. A report is anything that a peer says is wrong, regardless of what the peer calls it, so a peer
+is credited with more than a reader of its report would get. A report is at its place if the message it names is one
+that should be named.
 """
 
 import argparse
@@ -32,14 +32,14 @@ class Count(NamedTuple):
     """How much a peer found."""
 
     wrong: int = 0
-    """Conversations with an error or a warning that is due, of those that it was shown."""
+    """Conversations that it was shown and in which an error or a warning is due."""
     found: int = 0
-    """Those of them in which it reports anything."""
+    """Conversations among `wrong` in which it reports anything."""
     placed: int = 0
-    """Those of them in which a report names a message that has such an error or warning."""
+    """Conversations among `wrong` in which a report names a message that has such an error or warning."""
     clean: int = 0
     alarms: int = 0
-    """Conversations in which nothing is due and it reports something."""
+    """Conversations in which nothing is due, but it reports something."""
 
 
 def count(row: Row, *, show: bool) -> Count:
@@ -65,7 +65,7 @@ def count(row: Row, *, show: bool) -> Count:
 
 
 def rows(options: argparse.Namespace, place: Path) -> Iterator[Row]:
-    """Our row, and those of the installed peers."""
+    """The rows of mcpproxy and of the installed peers."""
     yield Row("mcpproxy check", importlib.metadata.version("mcpproxy"), ours)
     wanted: list[Callable[[], list[Row]]] = [
         lambda: hawk_rows(place),

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from mcpproxy.importers.case import Case
 from tests.bench.neighbours import replay
-from tests.bench.neighbours.replay import REFUSAL, Replay, said
+from tests.bench.neighbours.replay import REFUSAL, Replay, replay_message
 from tests.bench.neighbours.shown import REVISIONS, Found, Message, Row, Unfit
 
 PATIENCE_S: Final = 2.0
@@ -34,10 +34,10 @@ ASKED: Final = frozenset(
 
 
 def replayed(case: Case, messages: list[Message]) -> Replay:
-    """A server that replays a conversation on stdio that begins with an answered request; raises `Unfit` for others."""
+    """A server that replays a stdio conversation; raises `Unfit` if this does not begin with an answered request."""
     if case.transport != "stdio":
         raise Unfit("over HTTP")
-    server = Replay([said(frame.dir, frame.raw) for _, frame in messages])
+    server = Replay([replay_message(frame.dir, frame.raw) for _, frame in messages])
     if not case.observed_start or not server.asked or server.asked[0].place != 0:
         raise Unfit("begins with no request that is answered")
     return server
@@ -70,7 +70,7 @@ def client_row() -> Row:
                     try:
                         if not server.is_spent(one) and not _is_task(one.request, server.body(at)):
                             await _ask(client, one.request)
-                    except Exception as error:  # noqa: BLE001 - whatever it is, it is a report
+                    except Exception as error:  # noqa: BLE001 - any exception is a report
                         note(error)
         except Exception as error:  # noqa: BLE001
             note(error)
@@ -87,7 +87,7 @@ def client_row() -> Row:
 
 
 def _words(error: object) -> str:
-    """The message of an error; without one, a text that no exception contains."""
+    """The message of an error or, if it has none, a text that no exception contains."""
     return (isinstance(error, dict) and isinstance(error.get("message"), str) and error["message"]) or "\0"
 
 
@@ -98,7 +98,7 @@ def _is_task(request: dict[str, Any], answer: dict[str, Any]) -> bool:
 
 
 class _Heard(logging.Handler):
-    """What the SDK logs, except that a tool was never listed, which is our server's doing."""
+    """What the SDK logs, except that a tool was never listed, which is due to the replaying server."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -141,13 +141,13 @@ class _Wire:
 
 
 def _mode(server: Replay) -> str:
-    """How the client begins: like the client of the conversation."""
+    """The mode in which the client begins as the client of the conversation did."""
     first = server.asked[0].request["method"]
     return {"server/discover": "auto", "initialize": "legacy", "ping": "legacy"}.get(first, REVISIONS[-1])
 
 
 def _answers(mcp: Any) -> dict[str, Any]:
-    """Callbacks that answer the server's requests, so that they do not fail, and log lines that are not messages."""
+    """Callbacks that answer the server's requests, so that these do not fail, and log lines that are not messages."""
     types = importlib.import_module("mcp_types")
 
     async def elicited(*_: object) -> object:

@@ -1,4 +1,4 @@
-"""mcphawk, a recorder with checks: its own recorder gets the messages, and it is queried as its pages query it."""
+"""mcphawk, a recorder with checks: its own recorder gets the messages, and its store is queried as its pages do."""
 
 import contextlib
 import importlib
@@ -40,7 +40,7 @@ def hawk_rows(place: Path) -> list[Row]:
                 used.add(session)
                 if not frame.event:
                     now = began + frame.t_ns / 1e9
-                    with contextlib.suppress(UnicodeError):  # it loses the message
+                    with contextlib.suppress(UnicodeError):  # mcphawk loses such a message
                         recorded = recorder.record(session, frame.dir, frame.raw, headers=headers, ts=now)
                         rows.update(dict.fromkeys(recorded, index))
         for session in used:

@@ -18,7 +18,7 @@ NO_TOOLS: Final = {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScop
 REFUSAL: Final = "not in this conversation"
 
 
-class Said(NamedTuple):
+class ReplayMessage(NamedTuple):
     """A message of the conversation."""
 
     is_client: bool
@@ -36,19 +36,19 @@ class Asked(NamedTuple):
     """The index of its response."""
 
 
-def said(direction: str, raw: bytes) -> Said:
+def replay_message(direction: str, raw: bytes) -> ReplayMessage:
     """A message from its bytes."""
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError):
         body = None
-    return Said(direction == "c2s", raw, body)
+    return ReplayMessage(direction == "c2s", raw, body)
 
 
 class Replay:
     """A server that replays the messages of a conversation."""
 
-    def __init__(self, course: list[Said]) -> None:
+    def __init__(self, course: list[ReplayMessage]) -> None:
         self._course = course
         self._sent: set[int] = set()
         self.asked = tuple(self._pairs())
@@ -103,7 +103,7 @@ def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def main(argv: list[str]) -> None:
     told = [json.loads(line) for line in Path(argv[0]).read_text().splitlines()]
-    replay = Replay([said(one["dir"], one["raw"].encode()) for one in told])
+    replay = Replay([replay_message(one["dir"], one["raw"].encode()) for one in told])
     for line in sys.stdin:
         request = json.loads(line)
         if "method" in request and "id" in request:

@@ -1,4 +1,4 @@
-"""What peers are shown, and what is kept of their reports."""
+"""What peers are shown, and the parts of their reports that are kept."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.analysis.traces import check, grave
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
 Found: TypeAlias = dict[int, str]
-"""The frames of a conversation that a peer reports, with its words; -1 if it names no frame."""
+"""The frames of a conversation that a peer reports, with its words; -1 for a report that names no frame."""
 
 
 class Unfit(Exception):
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     find: Callable[[Case, list[Message]], Found]
     """Returns what it reports about a conversation; raises `Unfit`."""
     every: int = 1
-    """Only every so many conversations are shown to it."""
+    """It is shown only every `every`th conversation."""
 
 
 def messages_of(case: Case) -> list[Message]:

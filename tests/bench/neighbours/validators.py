@@ -13,20 +13,20 @@ from tests.bench.neighbours.shown import REVISIONS, Found, Message, Row, Unfit, 
 REVISION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
-class Told(NamedTuple):
-    """A JSON-RPC message, and what a validator has to know about it."""
+class ValidatedMessage(NamedTuple):
+    """A JSON-RPC message, and what a validator needs to know about it."""
 
     at: int
     body: Any
     is_client: bool
     revision: str
     method: str | None
-    """The method; of a response, that of its request; None if there is no method."""
+    """The method or, for a response, that of its request; None if there is no method."""
     params: Any
-    """The params; of a response, those of its request."""
+    """The params or, for a response, those of its request."""
 
 
-def told(case: Case, messages: list[Message]) -> Iterator[Told]:
+def validated_messages(case: Case, messages: list[Message]) -> Iterator[ValidatedMessage]:
     """Yields each message, with the revision in force and the request that a response is for."""
     in_force = case.members["version"]
     if in_force not in REVISIONS:
@@ -48,7 +48,7 @@ def told(case: Case, messages: list[Message]) -> Iterator[Told]:
                 result = body.get("result")
                 if method == "initialize" and isinstance(result, dict) and result.get("protocolVersion") in REVISIONS:
                     revision = in_force = result["protocolVersion"]
-        yield Told(message.at, body, is_client, revision, method, params)
+        yield ValidatedMessage(message.at, body, is_client, revision, method, params)
 
 
 def _declared(params: object) -> str | None:
@@ -61,12 +61,12 @@ def types_row(*, gated: bool) -> Row:
     """The types of the official Python SDK, used through its public functions.
 
     Args:
-        gated: whether methods that it does not know in the revision are a report, and tasks, which it leaves out on
-            purpose. A server of the SDK refuses them, and thereby every extension.
+        gated: whether to report methods that it does not know in the revision, and tasks, which it leaves out on
+            purpose. A server of the SDK refuses them, and so every extension.
     """
     jsonrpc, methods = importlib.import_module("mcp_types.jsonrpc"), importlib.import_module("mcp_types.methods")
 
-    def judge(one: Told) -> str | None:
+    def judge(one: ValidatedMessage) -> str | None:
         try:
             jsonrpc.jsonrpc_message_adapter.validate_python(one.body)
             side = "client" if one.is_client else "server"
@@ -83,13 +83,13 @@ def types_row(*, gated: bool) -> Row:
         return None
 
     def find(case: Case, messages: list[Message]) -> Found:
-        return {one.at: text for one in told(case, messages) if (text := judge(one)) is not None}
+        return {one.at: text for one in validated_messages(case, messages) if (text := judge(one)) is not None}
 
     name = "mcp-types, its methods too" if gated else "mcp-types"
     return Row(name, importlib.metadata.version("mcp-types"), find)
 
 
-def _is_task(one: Told) -> bool:
+def _is_task(one: ValidatedMessage) -> bool:
     result = one.body["result"]
     asked = isinstance(one.params, dict) and "task" in one.params
     return asked or (isinstance(result, dict) and result.get("resultType") == "task")
@@ -111,7 +111,7 @@ def schema_row(folder: Path) -> Row:
             kept[key] = made({"$schema": schema["$schema"], place: schema[place], **wanted})
         return kept[key]
 
-    def judge(one: Told) -> str | None:
+    def judge(one: ValidatedMessage) -> str | None:
         if not validator(one.revision, "JSONRPCMessage").is_valid(one.body):
             return "no JSONRPCMessage"
         if not isinstance(one.body, dict) or one.method is None:
@@ -133,7 +133,7 @@ def schema_row(folder: Path) -> Row:
         return None if validator(one.revision, *names).is_valid(one.body["result"]) else f"no {names[0]}"
 
     def find(case: Case, messages: list[Message]) -> Found:
-        return {one.at: text for one in told(case, messages) if (text := judge(one)) is not None}
+        return {one.at: text for one in validated_messages(case, messages) if (text := judge(one)) is not None}
 
     return Row("official schema, jsonschema", importlib.metadata.version("jsonschema"), find)
 

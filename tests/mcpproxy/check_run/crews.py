@@ -1,4 +1,4 @@
-"""Checks of what several processes must do, run in a process that has loaded the program: its workers are forks of it.
+"""Checks of multi-process runs, executed in a process that has loaded the program, so its workers are forks of it.
 
 Each check is a function of paths; `test_workers_integration.py` runs it.
 """
@@ -22,7 +22,7 @@ DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 
 
 def all_of(events: Iterable[Event]) -> list[Event | str]:
-    """The events of a capture, and the error that they end with."""
+    """Returns the events of a capture, followed by the error that ends them, if any."""
     found: list[Event | str] = []
     try:
         found += events
@@ -32,17 +32,17 @@ def all_of(events: Iterable[Event]) -> list[Event | str]:
 
 
 def by_capture(captures: list[Path], wanted: CheckOptions, count: int) -> list[tuple[Path, list[Event | str]]]:
-    """The events of captures, from `count` processes."""
+    """Returns the events of each capture, examined by `count` processes."""
     return [(path, all_of(events)) for path, events in examined_all(captures, wanted, count)]
 
 
 def baseline() -> Baseline:
-    """A baseline of all findings in the demo."""
+    """Returns a baseline of all findings in the demo."""
     return Baseline(found.fingerprint for found in examined(DEMO, CheckOptions()) if isinstance(found, LocatedFinding))
 
 
 def they_find_the_same_in_the_same_order(*captures: Path) -> None:
-    """Check with several options; those that select a part get fewer captures."""
+    """Compare three workers with none under several options; options that select a part get fewer captures."""
     for wanted in (
         CheckOptions(),
         CheckOptions(lambda rule: rule.startswith("id/")),
@@ -57,14 +57,14 @@ def they_find_the_same_in_the_same_order(*captures: Path) -> None:
 
 
 def events_of_later_captures_wait_within_a_limit(*captures: Path) -> None:
-    """Check with a limit of 0 bytes."""
+    """Examine captures with a limit of 0 bytes."""
     alone = by_capture([*captures], CheckOptions(), 0)
     worker_pool.MAX_WAITING_EVENT_BYTES = 0  # type: ignore[misc]
     assert by_capture([*captures], CheckOptions(), 3) == alone
 
 
 def a_worker_that_is_killed_costs_no_finding(*captures: Path) -> None:
-    """Kill some workers at the start, some when there is nothing left to do."""
+    """Kill some workers at the start, and some when there is nothing left to do."""
     alone, others = by_capture([*captures], CheckOptions(), 0), children(os.getpid())
     found: list[tuple[Path, list[Event | str]]] = []
     for path, events in examined_all(captures, CheckOptions(), 3):
@@ -76,7 +76,7 @@ def a_worker_that_is_killed_costs_no_finding(*captures: Path) -> None:
 
 
 def no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
-    """Kill its worker, and that of the next capture."""
+    """Kill all workers after the first ten findings of each of two captures."""
     alone, others = all_of(examined(many, CheckOptions())), children(os.getpid())
     for _, events in examined_all([many, many], CheckOptions(), 2):
         found: list[Event | str] = [next(events) for _ in range(10)]
@@ -87,24 +87,24 @@ def no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
 
 
 def a_capture_that_grows_is_examined_up_to_its_end(growing: Path) -> None:
-    """Check with two workers, each of which gets the capture."""
+    """Examine a growing capture twice, with two workers."""
     first, second = by_capture([growing, growing], CheckOptions(), 2)
     assert first == second == (growing, all_of(examined(growing, CheckOptions())))
 
 
 def the_places_of_findings_rise_with_the_frames(path: Path) -> None:
-    """Check the order in what a worker sends."""
+    """Check the order of the findings that a worker sends."""
     ((_, found), _) = by_capture([path] * 2, CheckOptions(lambda rule: rule.startswith("id/")), 2)
     frames = [event.finding.frame for event in found if isinstance(event, LocatedFinding)]
     assert len(frames) == 50
     assert frames == sorted(set(frames))
 
 
-# ---- one capture, its rules shared out
+# ---- one capture, with its rules shared out
 
 
 def in_shares(path: Path, wanted: CheckOptions, count: int) -> list[Event | str]:
-    """The events of a capture whose rules are shared out to `count` processes."""
+    """Returns the events of a capture whose rules are shared out to `count` processes."""
     return all_of(examined_in_shares(path, wanted, count))
 
 
@@ -120,7 +120,7 @@ def shares_yield_the_events_of_one_process(*captures: Path) -> None:
 
 
 def a_share_says_how_far_it_is(large: Path) -> None:
-    """Progress is reported once, though each of two workers reports it."""
+    """Progress is reported once, although each of the two workers reports it."""
     examine.REACHED_EVERY = 256  # type: ignore[misc] # so do the workers, which are forks
     events = in_shares(large, CheckOptions(), 2)
     assert [type(event) for event in events].count(CheckProgress) == 1

@@ -1,4 +1,4 @@
-"""What a filter of findings knows about the message of each."""
+"""What a filter of findings knows about the message of each finding."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.analysis.traces import CORPUS, read
 
 
 def failed_requests(path: Path) -> set[int]:
-    """The numbers of the requests whose HTTP exchange ended before a response."""
+    """Returns the numbers of the requests whose HTTP exchange ended before a response."""
     fold, assembler, failed = Fold(), FrameAssembler(), set[int]()
     for item in Capture(path):
         assembled = assembler.feed(item)

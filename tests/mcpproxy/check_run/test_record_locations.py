@@ -1,4 +1,4 @@
-"""Sites: every record of a capture is found again, with the number of its line, whatever stands between them."""
+"""Every record of a capture is found again with its line number, regardless of what lies between the records."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from captures.record import Record, frame_members, members, seal
 from mcpproxy.check_run.record_locations import RecordLocations, payload_at
 
 BETWEEN = st.sampled_from([b"", b"", b"", b"\n", b"no record\n", b"two\nlines\n", b"glued"])
-"""What stands before a record: nothing mostly, or damage; `glued` takes the line feed before it away."""
+"""What precedes a record: usually nothing, sometimes damage; `glued` removes the line feed before the record."""
 
 
 @given(st.lists(st.tuples(BETWEEN, st.integers(1, 3)), min_size=1, max_size=30))

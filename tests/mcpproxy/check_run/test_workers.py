@@ -1,4 +1,4 @@
-"""How many processes examine captures, and that what they find survives the way."""
+"""How many processes examine captures, and that findings survive the transfer between processes."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Several processes examine captures exactly as one would, in order, and one that dies costs nothing but time."""
+"""Several processes examine captures exactly as one would, in order; a worker that dies costs only time."""
 
 import subprocess
 import sys
@@ -22,14 +22,14 @@ from tests.mcpproxy.cli import typed
 from tests.mcpproxy.report.findings import twisted
 
 EVERY = 5
-"""Of so many groups of the corpus, the first case of one is examined."""
+"""The first case of every fifth group of the corpus is examined."""
 HALF_WAY = 800
-"""Findings of a capture of which a worker has told the first, but far from all: its pipe and we do not hold so many."""
+"""So many findings that a worker has sent the first of them, but far from all: the pipe and the reader hold fewer."""
 
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Captures with and without findings, damage and frames; one is missing, and one is no capture."""
+    """Captures with and without findings, damage and frames; one path is missing, and one file is not a capture."""
     folder = tmp_path_factory.mktemp("captures")
     made = [DEMO, twisted(folder / "many.mcpcap", 300)]
     for group in sorted(CORPUS.glob("*.ndjson"))[::EVERY]:
@@ -44,7 +44,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture of which a worker cannot tell all before anybody listens."""
+    """A capture with more findings than a worker can send before anyone reads them."""
     return twisted(tmp_path_factory.mktemp("many") / "many.mcpcap", HALF_WAY)
 
 
@@ -113,7 +113,7 @@ for _, events in examined_all([Path(sys.argv[1])] * 100_000, CheckOptions(), 2):
 
 
 def test_workers_that_start_as_for_a_user_find_the_same(captures: list[Path]) -> None:
-    """Those of all other tests are forks of a process that has loaded what they need."""
+    """The workers of all other tests are forks of a process that has loaded what they need."""
     assert by_capture(captures[:2], CheckOptions(), 2) == by_capture(captures[:2], CheckOptions(), 0)
 
 
@@ -129,7 +129,7 @@ def test_the_places_of_findings_rise_with_the_frames(tmp_path: Path) -> None:
     hold(crews.the_places_of_findings_rise_with_the_frames, twisted(tmp_path / "a.mcpcap", 50))
 
 
-# ---- one capture, its rules shared out
+# ---- one capture, with its rules shared out
 
 
 def test_shares_yield_the_events_of_one_process(captures: list[Path]) -> None:

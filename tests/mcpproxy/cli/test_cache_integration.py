@@ -1,4 +1,4 @@
-"""The cache of the SQL commands: `mcpproxy cache clear` deletes nothing else, and a damaged file changes no answer."""
+"""The cache of the SQL commands: `mcpproxy cache clear` deletes nothing else, and a damaged file changes no result."""
 
 import shutil
 import subprocess
@@ -59,13 +59,13 @@ def test_it_does_one_thing(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, b""), arguments
 
 
-# ---- files that a bad disk has damaged
+# ---- files damaged on disk
 
 EVERY_ROW = "select * from frames order by seq"
 
 
 CALLS = 500
-"""The rows of so many take several messages of the process that answers."""
+"""The rows of this many calls take several messages of the process that runs the query."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def capture(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A capture with a cache of its own."""
+    """A capture with its own cache."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
@@ -98,7 +98,7 @@ MORE = [
     ["stats", "--findings", "--json"],
     *[["export", "--format", form, "--force", "out"] for form in ("csv", "duckdb")],
 ]
-"""Other forms of the same."""
+"""Other commands that read the same cache."""
 
 
 @pytest.mark.costly("four commands run with a file that is whole, and load the capture anew with one that is not")
@@ -141,11 +141,11 @@ def test_damage_that_comes_to_light_between_two_questions(capture: Path) -> None
 
 
 LONG = 10_000
-"""Calls whose rows cannot all be read before the first is there."""
+"""So many calls that their rows cannot all be read before the first one is printed."""
 
 
 def fails_amid_the_rows(file: Path) -> bool:
-    """Whether the frames of a file can be read, and then not to their end."""
+    """Returns whether reading the frames of a file begins well and then fails."""
     begun = False
     with suppress(duckdb.Error), duckdb.connect() as connection:
         connection.execute(f"attach '{file}' as made (read_only)")
@@ -158,7 +158,7 @@ def fails_amid_the_rows(file: Path) -> bool:
 
 @pytest.mark.costly("the rows are more than a query reads before it answers, and several blocks are tried")
 def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path, tmp_path: Path) -> None:
-    """Rows that are printed cannot be taken back."""
+    """Rows that have been printed cannot be taken back."""
     long = written(tmp_path / "long.mcpcap", 1, calls=LONG)
     found = sources([long]).readable
     file = found[0].database
@@ -170,7 +170,7 @@ def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path
     number, told = 0, (False, b"")
     while not told[1] and spoil_block(file, number):
         number += 7
-        # Most blocks are read before the first row is there, and which ones is a matter of threads.
+        # Most blocks are read before the first row is printed; which ones depends on the timing of threads.
         if fails_amid_the_rows(file):
             done = asked("from frames")
             told = bool(done.stdout), done.stderr

@@ -1,4 +1,4 @@
-"""`mcpproxy check` as a process: what it finds, in which form, and how it ends."""
+"""`mcpproxy check` as a process: its findings, its output formats, and its exit codes."""
 
 import json
 import os
@@ -35,13 +35,13 @@ from tests.mcpproxy.report.findings import twisted
 
 DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 IDS = ("--rule", "id/*")
-"""What tests look at, so that no other rule changes what they see."""
+"""The only rules that these tests run, so that no other rule changes the output."""
 CLOSE = ("close", members(ending="server", status=0, totals={}))
 
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """Three answers whose ids have become strings."""
+    """Three responses whose ids have become strings."""
     return twisted(tmp_path / "three.mcpcap", 3)
 
 
@@ -66,7 +66,7 @@ def test_findings_are_told_and_counted(capture: Path) -> None:
 
 
 def conversation(path: Path, *frames: bytes) -> Path:
-    """A capture of what a client said."""
+    """Write a capture of frames that a client sent."""
     path.write_bytes(b"".join(lines([("header", header()), *(("frame", frame("c2s", raw)) for raw in frames)])))
     return path
 
@@ -74,7 +74,7 @@ def conversation(path: Path, *frames: bytes) -> Path:
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
-def test_nothing_is_said_of_a_flawless_capture_but_that(tmp_path: Path) -> None:
+def test_a_flawless_capture_prints_only_that(tmp_path: Path) -> None:
     done = mcpproxy("check", "--rule", "framing/*", conversation(tmp_path / "one.mcpcap", PING))
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"No findings in 1 frame of 1 session.\n"
@@ -83,8 +83,8 @@ def test_nothing_is_said_of_a_flawless_capture_but_that(tmp_path: Path) -> None:
 # ---- nothing to check
 
 
-def test_what_one_message_holds_too_often_is_counted(tmp_path: Path) -> None:
-    """docs/commands/check.md: of one rule and session twenty findings are told, the rest is counted."""
+def test_repeated_findings_in_one_message_are_counted(tmp_path: Path) -> None:
+    """docs/commands/check.md: twenty findings of a rule and session are listed, the rest are counted."""
     tools = [{"name": f"a tool {number}", "inputSchema": {"type": "object"}} for number in range(57)]
     path = tmp_path / "one.mcpcap"
     listed = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}}).encode()
@@ -120,7 +120,7 @@ def test_a_capture_without_frames_does_not_pass_as_flawless(tmp_path: Path) -> N
 def test_a_capture_in_which_every_exchange_failed_does_not_pass_either(tmp_path: Path) -> None:
     path = tmp_path / "dead.mcpcap"
     with socket.socket() as held:
-        # A port that nobody listens at, and nobody else can take meanwhile.
+        # A port that refuses connections, and that no other process can take.
         held.bind(("127.0.0.1", 0))
         upstream = f"http://127.0.0.1:{held.getsockname()[1]}/mcp"
         with started("serve", "--capture", path, upstream) as serving:
@@ -128,7 +128,7 @@ def test_a_capture_in_which_every_exchange_failed_does_not_pass_either(tmp_path:
             url = serving.stdout.readline().decode().strip()
             at = urllib.parse.urlsplit(url)
             with socket.create_connection((at.hostname, at.port), DEADLINE_S) as client:
-                # In one piece: a body that comes after its head may come after the answer.
+                # In one piece: a body that follows its head could arrive after the response.
                 client.sendall(post(PING))
                 assert client.recv(12) == b"HTTP/1.1 502"
             serving.send_signal(signal.SIGINT)
@@ -286,7 +286,7 @@ def test_a_filter_knows_requests_that_were_never_answered(tmp_path: Path) -> Non
 def test_what_the_baseline_has_is_accepted(capture: Path, tmp_path: Path) -> None:
     baseline = tmp_path / "accepted.jsonl"
     baseline.write_bytes(mcpproxy("check", "--json", *IDS, capture).stdout)
-    # The same fault in another session, under other ids and with one of its own.
+    # The same fault in another session, under other ids.
     other = twisted(tmp_path / "other.mcpcap", 2, first=70)
     done = mcpproxy("check", "--baseline", baseline, *IDS, other)
     assert done.returncode == 0
@@ -314,7 +314,7 @@ def test_what_follows_from_an_accepted_finding_is_not_accepted_with_it(tmp_path:
     assert mcpproxy(*told, before).returncode == 0
     done = mcpproxy(*told, after)
     assert (done.returncode, b"id/duplicate-request" in done.stdout) == (1, True)
-    # Nor is one counted under a finding that is not selected.
+    # Nor is a finding counted under one that is not selected.
     assert mcpproxy("check", "--rule", "id/duplicate-request", after).returncode == 1
     assert mcpproxy(*told, "--update-baseline", after).returncode == 0
     assert mcpproxy(*told, after).returncode == 0
@@ -345,12 +345,12 @@ def test_a_baseline_is_updated_with_what_is_found_and_with_no_more(capture: Path
     assert list(entry) == ["rule", "level", "blames", "method", "pointer", "message", "capture"]
     assert entry["capture"] == "../three.mcpcap"
     assert mcpproxy(*told, capture.name, cwd=tmp_path).returncode == 0
-    # The same fault in another session changes no byte, wherever the command runs.
+    # The same fault in another session does not change the file, regardless of the working directory.
     other = twisted(tmp_path / "other.mcpcap", 2, first=70)
     done = mcpproxy("check", *IDS, "--baseline", baseline, "--update-baseline", other)
     assert (done.returncode, done.stderr.endswith(b"0 new, 0 gone\n")) == (0, True)
     assert baseline.read_bytes() == first
-    # One that is found no more goes.
+    # A finding that no longer occurs is removed.
     done = mcpproxy(*told, "--update-baseline", conversation(tmp_path / "fine.mcpcap", PING).name, cwd=tmp_path)
     assert (done.returncode, done.stderr.endswith(b"0 new, 1 gone\n"), baseline.read_bytes()) == (0, True, b"")
 
@@ -379,7 +379,7 @@ def test_a_baseline_is_left_alone_where_not_all_was_checked(capture: Path, tmp_p
         assert done.stderr.endswith(f"mcpproxy: the baseline {baseline} was not changed: {why}\n".encode())
     assert mcpproxy("check", "--update-baseline", capture).returncode == 2
     assert baseline.read_bytes() == before
-    # What is no baseline is not overwritten either.
+    # A file that is not a baseline is not overwritten either.
     baseline.write_text("precious\n")
     assert mcpproxy(*update, capture).returncode == 2
     assert baseline.read_text() == "precious\n"
@@ -522,7 +522,7 @@ def test_a_closed_pipe_ends_it_silently(capture: Path) -> None:
 
 
 def large(path: Path, id_: int, count: int = 1) -> Path:
-    """A capture of some megabytes in which requests are answered under other ids."""
+    """Write a capture of some megabytes in which requests are answered under other ids."""
     call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a","arguments":{"b":"%b"}}}'
     answer = b'{"jsonrpc":"2.0","id":"%d","result":{"content":[]}}'
     frames = [
@@ -540,7 +540,7 @@ from mcpproxy.__main__ import main
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.exit(main())
 """
-"""A command that has one processor."""
+"""A command that is limited to one processor."""
 SHARED_OUT = """
 import sys
 from mcpproxy.__main__ import main
@@ -548,7 +548,7 @@ from mcpproxy.check_run import parallel_rules
 parallel_rules.WORTH = 1 << 20
 sys.exit(main())
 """
-"""A command to which a capture of 1 MiB is a large one."""
+"""A command that treats a capture of 1 MiB as large."""
 
 
 @pytest.mark.costly("four captures are as large as is worth a process each")
@@ -599,7 +599,7 @@ worker_pool.WORTH = parallel_rules.WORTH = 1
 workers.numbered = begin
 sys.exit(main())
 """
-"""A command whose workers come to no end."""
+"""A command whose workers never end."""
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -611,7 +611,7 @@ def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypat
     if not expected:
         pytest.skip("there is one processor")
     with started("check", "--json", *names, code=BUSY_FOR_EVER) as process:
-        # Not before: in the middle of a fork, Python drops what a signal raises.
+        # Not earlier: in the middle of a fork, Python drops what a signal raises.
         wait_until(lambda: len(list(tmp_path.glob("*.mcpcap.*"))) == expected, "workers to begin")
         pids = children(process.pid)
         assert len(pids) == expected
@@ -622,7 +622,7 @@ def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypat
         wait_until(lambda: not any(map(is_alive, pids)), "the workers to end")
 
 
-# ---- places
+# ---- locations of findings
 
 
 def found_in(path: Path) -> list[LocatedFinding]:
@@ -673,7 +673,7 @@ def test_a_giant_frame_is_found_and_shown_without_an_excerpt(tmp_path: Path) -> 
     assert "yyy" not in text
 
 
-# ---- while it is recorded
+# ---- a capture that is being recorded
 
 
 def test_follow_tells_findings_as_they_come(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Completion scripts in the shells that read them."""
+"""Completion scripts, in the shells that they are for."""
 
 import os
 import pty
@@ -21,7 +21,7 @@ from mcpproxy.cli.completion import SCRIPTS
 from tests.mcpproxy.cli.typed import mcpproxy
 
 DEADLINE_S = 600
-"""For hangs only."""
+"""Only against hangs."""
 
 COMPLETED = [
     ("mcpproxy ", set(COMMANDS), {"a.mcpcap"}),
@@ -73,12 +73,12 @@ COMPLETED = [
     ("mcpproxy run --name files -- exampleserv", {"exampleserver"}, {"--name", "a.mcpcap"}),
     ("mcpproxy run -- exampleserver no", {"note.txt"}, {"--name", "verify"}),
 ]
-"""What is typed, what must be offered, what must not."""
+"""What is typed, what must be offered, and what must not be."""
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A working directory with captures, other things, and a server in `bin`."""
+    """A working directory with captures, other files, and a server in `bin`."""
     for name in (
         "a.mcpcap",
         "of two words.mcpcap",
@@ -97,7 +97,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Nothing of the user's own shell."""
+    """An environment with nothing of the user's own shell."""
     return {
         "HOME": str(place.parent),
         "MCPPROXY_CAPTURES": str(place.parent / "own captures"),
@@ -116,14 +116,14 @@ def need(shell: str) -> str:
 
 @cache
 def printed(shell: str) -> bytes:
-    """The script as the command prints it."""
+    """Returns the script that the command prints."""
     done = mcpproxy("completion", shell)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
 
 def script(shell: str, place: Path) -> Path:
-    """A file of it."""
+    """Write the script to a file; returns its path."""
     path = place.parent / f"completion.{shell}"
     path.write_bytes(printed(shell))
     return path
@@ -161,15 +161,15 @@ def test_unknown_shell_is_wrong_usage() -> None:
     assert done.stdout == b""
 
 
-# ---- bash: the function, and once with a keyboard
+# ---- bash: the function, and once with a terminal
 
 
 BETWEEN = "----"
-"""What is printed between the answers to two lines."""
+"""Printed between the results for two lines."""
 
 
 def bash_offers(place: Path, *lines: str, breaks: str | None = None) -> list[set[str]]:
-    """What the function answers for lines with the cursor at their end."""
+    """Returns what the completion function offers for each line, with the cursor at its end."""
     commands = [f"source {shlex.quote(str(script('bash', place)))}"]
     for line in lines:
         words = re.findall(r"=|[^ =]+", line) if breaks is None else line.split()
@@ -204,7 +204,7 @@ def test_bash_completes(place: Path) -> None:
 
 
 def test_bash_offers_a_program_once_that_is_in_several_directories(place: Path) -> None:
-    """The function is asked for its list, as the shell shows it."""
+    """Reads the function's own list, because the shell shows duplicates only once."""
     twin = place / "twin/exampleserver"
     twin.parent.mkdir()
     twin.write_text("#!/bin/sh\n")
@@ -234,7 +234,7 @@ def test_bash_completes_a_value_behind_an_equals_sign(place: Path) -> None:
     assert found == [{"always"}, {"rel", "delta", "abs"}]
 
 
-# ---- fish tells what it would offer
+# ---- fish prints what it would offer
 
 
 def test_fish_completes(place: Path) -> None:
@@ -251,10 +251,10 @@ def test_fish_completes(place: Path) -> None:
         assert not silent & found, line
 
 
-# ---- a shell with a keyboard
+# ---- a shell on a terminal
 
 
-# Forking here is no way: a test runner has threads.
+# The test runner must not fork here, because it has threads.
 BECOME = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
@@ -279,7 +279,7 @@ class Keyboard:
         os.write(self.terminal, keys.encode())
 
     def wait_for(self, pattern: str) -> str:
-        """All that was shown since the last call, up to where it matches."""
+        """Wait until the pattern matches; returns what was shown since the last call, up to the match."""
         until = time.monotonic() + DEADLINE_S
         while not (found := re.search(pattern, self.shown)):
             ready, _, _ = select.select([self.terminal], [], [], max(0, until - time.monotonic()))
@@ -338,7 +338,8 @@ def test_zsh_lists(zsh: Keyboard) -> None:
     for line, offered, silent in COMPLETED:
         prefix = line.rpartition(" ")[2].rpartition("/")[0]
         expected = {name.removeprefix(f"{prefix}/") if prefix else name for name in offered - {"--"}}
-        # ^D lists. What is typed meanwhile would stop it, so wait for the first answer, where there is to be one.
+        # ^D lists. Anything typed before the list is there would stop it, so wait for the first word of it, if any is
+        # expected.
         zsh.type(f"{line}\x04")
         shown = zsh.wait_for(re.escape(line.strip()))
         shown = zsh.wait_for(re.escape(min(expected, default="")))
@@ -351,5 +352,5 @@ def test_zsh_lists(zsh: Keyboard) -> None:
 
 
 def plain(shown: str) -> str:
-    """What a terminal was told to show, without its controls and the shell's own escapes of spaces."""
+    """Returns what a terminal showed, without control sequences and the shell's own escapes of spaces."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\b\r]", "  ", shown).replace("\\ ", " ")

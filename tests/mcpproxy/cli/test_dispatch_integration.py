@@ -1,4 +1,4 @@
-"""`mcpproxy` itself: which command is meant, what is said when none is, and that errors are one line."""
+"""`mcpproxy` itself: which command is meant, the message if none is, and that errors are one line."""
 
 import os
 import re
@@ -138,8 +138,10 @@ COLD_ELSEWHERE = [
     ["report", "demo.mcpcap"],
     ["ship", "--unredacted", "lake", "demo.mcpcap"],
 ]
-"""The dearest of those that other tests start as a user would: those of endings, of memory, of full disks and
-of the wheel."""
+"""Commands that other tests start as a user would: the tests of endings, memory, full disks and the wheel.
+
+They are the most expensive ones.
+"""
 FORKED = [
     ["info", "demo.mcpcap"],
     ["check", "demo.mcpcap"],
@@ -162,7 +164,7 @@ FORKED = [
 def test_a_command_that_is_forked_does_what_it_does_for_a_user(
     tmp_path: Path, secret_rules: None, commands: list[list[str]]
 ) -> None:
-    """Nearly all other tests fork commands, which shows nothing of how they load what they need."""
+    """Nearly all other tests fork commands, so they do not show how commands load what they need."""
     cache = cache_directory()
     assert cache is not None
     assert {words[0] for words in (*FORKED, *COLD_ELSEWHERE)} == {*COMMANDS, "nonsense"} - {
@@ -179,7 +181,7 @@ def test_a_command_that_is_forked_does_what_it_does_for_a_user(
             folder.mkdir()
             shutil.copy(ROOT / "tests/corpus/captures/demo.mcpcap", folder)
             shutil.copy(ROOT / "tests/corpus/traces/cache.ndjson", folder / "conversations")
-            # The rules of secrets, which take seconds to compile, are in the cache of this process.
+            # The secret rules, which take seconds to compile, are in the cache of this process.
             more: dict[str, Any] = {} if words[0] == "cache" else {"XDG_CACHE_HOME": str(Path(cache).parent)}
             done = way(*words, cwd=folder, HOME=str(folder), MCPPROXY_CAPTURES="captures", **more)
             made = sorted(path.suffix for path in folder.rglob("*"))
@@ -257,7 +259,7 @@ def test_interrupt_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
 
 
 def shell(script: str, home: Path) -> "subprocess.CompletedProcess[bytes]":
-    """A line of shell in which `$0` is Python."""
+    """Returns a shell command line in which `$0` is Python."""
     command = ["sh", "-c", script, sys.executable]
     return subprocess.run(command, capture_output=True, env={"HOME": str(home), "PATH": os.environ["PATH"]})
 

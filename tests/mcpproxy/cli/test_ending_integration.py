@@ -1,4 +1,4 @@
-"""A command that is told to end ends as after Ctrl-C: with the code of a shell, and no file of its own left behind."""
+"""A terminated command ends as after Ctrl-C: with the exit code of a shell, and without leaving a file behind."""
 
 import os
 import signal
@@ -74,7 +74,7 @@ def test_a_capture_of_stdin_goes(number: signal.Signals, code: int, tmp_path: Pa
             process.stdout.read(1)
             assert os.listdir(place) != []
             process.send_signal(number)
-            # Its stdout is full: nobody reads it.
+            # Its stdout is full, because nothing reads it.
             assert process.wait(DEADLINE_S) == code
         finally:
             process.kill()
@@ -101,7 +101,7 @@ signal.set_wakeup_fd(woken)
 sys.addaudithook(wait)
 sys.exit(main())
 """
-"""A command that never comes to put a second file in its place."""
+"""A command that never gets to move a second file into place."""
 
 
 AT_THE_FIRST_FILE = """
@@ -116,7 +116,7 @@ def end(_, event, called):
 sys.setprofile(end)
 sys.exit(main())
 """
-"""A command that is told to end as soon as its first file is in its place, before it can do anything else."""
+"""A command that is terminated as soon as its first file is in place, before it can do anything else."""
 
 
 def test_an_export_leaves_nothing_however_soon_after_a_file_it_is_told_to_end(tmp_path: Path) -> None:

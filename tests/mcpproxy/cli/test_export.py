@@ -1,4 +1,4 @@
-"""What `mcpproxy export` takes a name for: the file of a format, a folder, or neither."""
+"""How `mcpproxy export` interprets a name: as the file of a format, as a folder, or as neither."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ LIKE_A_FILE = ("a.json", "a.csv", "a.jsonl", "a.parquet", "a.html", "a.mcpcap", 
 
 
 def format_of(name: str, *words: str) -> tuple[str, str | None]:
-    """The format, and what is unclear about it."""
+    """Returns the format, and what is unclear about the name."""
     options = parser().parse_args(words)
     options.format = _format_of(options)
     options.output = options.output or options.capture[0]

@@ -1,4 +1,4 @@
-"""`mcpproxy export` for formats of one file: complete or absent, private, without any secret that the capture lacks."""
+"""`mcpproxy export` to formats of one file: complete or absent, private, and without secrets that the capture lacks."""
 
 import io
 import json
@@ -16,7 +16,7 @@ import pytest
 
 from mcpproxy.cli import export
 from mcpproxy.cli.diagnostics import guarded
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, Place, peer, wait_until
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 from tests.mcpproxy.exporters.recorded import SECRETS, over_http
@@ -37,12 +37,12 @@ def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def stdio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A server that got credentials in its environment and on its command line."""
+    """A recorded server that got credentials in its environment and on its command line."""
     place = Place(tmp_path_factory.mktemp("stdio"))
     secret = SECRETS[1].decode()
     environment = {**place.environment, "API_KEY": SECRETS[0].decode()}
     session = place.start(["env", f"TOKEN={secret}", *peer("echo")], environment=environment)
-    session.say(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    session.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     assert session.line()
     session.finish()
     assert session.capture is not None
@@ -52,7 +52,7 @@ def stdio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.costly("a server is recorded first, and five exports follow")
 def test_the_ending_of_the_name_chooses_the_format(http: Path, tmp_path: Path) -> None:
-    """By option and by operand; `test_export.py` has more names."""
+    """Both as an option and as an operand; `test_export.py` has more names."""
     new = tmp_path / "new/d.duckdb"
     for option, out, begins in ((["-o"], tmp_path / "b.HAR", b'{"log":'), ([], tmp_path / "c.md", b"#")):
         done = mcpproxy("export", *option, out, http)
@@ -65,7 +65,7 @@ def test_the_ending_of_the_name_chooses_the_format(http: Path, tmp_path: Path) -
         assert connection.execute("select count(*) > 0 from latency").fetchall() == [(True,)]
     done = mcpproxy("export", new, http)
     assert (done.returncode, b"--force replaces it" in done.stderr) == (73, True)
-    # Folders that look like a file, at the end, or because they are there.
+    # Folders that look like files: one exists, the other has an unknown ending.
     (tmp_path / "there.d").mkdir()
     for option, out in ((["-o"], tmp_path / "there.d"), ([], tmp_path / "2026.11.20")):
         done = mcpproxy("export", *option, out, http)
@@ -84,7 +84,7 @@ def test_a_name_like_that_of_another_file_needs_a_format(http: Path, tmp_path: P
 
 
 def plain(path: Path) -> bytes:
-    """What a file holds, without the compression of tables."""
+    """Returns the content of a file, decompressed if it is a table."""
     if path.suffix not in (".parquet", ".duckdb"):
         return path.read_bytes()
     with duckdb.connect() as connection:
@@ -142,8 +142,8 @@ MAIL = "jane.roe@bigcorp-mail.com"
     "forms", [("parquet", "otlp", "perfetto", "markdown"), pytest.param(("csv", "duckdb"), marks=pytest.mark.soak)]
 )
 def test_a_redacted_export_holds_no_secret_of_the_bodies_either(tmp_path: Path, forms: tuple[str, ...]) -> None:
-    """Of stdio there is no HAR. Tables are all written from the same redacted copies."""
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    """HAR does not exist for stdio. All tables are written from the same redacted copies."""
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.call(20, 2, "log_in", token=TOKEN, mail=MAIL)
     one.answer(30, 2, content=[{"type": "text", "text": f"hello {MAIL}, your token is {TOKEN}"}])
@@ -167,7 +167,7 @@ def test_a_redacted_export_holds_no_secret_of_the_bodies_either(tmp_path: Path, 
             assert done.returncode == 0, complaints(done)
             assert (b"replacements; `mcpproxy share` lists them" in complaints(done)) == redacts
             held = b"".join(plain(path) for path in [out, *out.rglob("*")] if path.is_file())
-            # Perfetto's file has no bodies at all.
+            # Perfetto's file has no bodies.
             assert (TOKEN.encode() in held, MAIL.encode() in held) == ((not redacts and form != "perfetto",) * 2), form
             assert b"count" in held
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -268,7 +268,7 @@ def test_a_full_disk_is_told_in_a_line(form: str, http: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("form", FILES)
 def test_a_signal_leaves_nothing(form: str, place: Place, tmp_path: Path) -> None:
-    # Stdin stays open, so the export waits in the middle of its work.
+    # Stdin stays open, so the export waits half way.
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy", "export", "--format", form, "-o", str(tmp_path / "out"), "-"],
         stdin=subprocess.PIPE,
@@ -283,7 +283,7 @@ def test_a_signal_leaves_nothing(form: str, place: Place, tmp_path: Path) -> Non
 
 
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
-    one = Written(tmp_path / "big.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "big.mcpcap", "x", 1)
     for number in range(40):
         one.call(number, number, "a", text="x" * 100_000)
     words = ("export", "--format", "otlp", "--force", "-o", str(tmp_path / "out"), str(one.close()))

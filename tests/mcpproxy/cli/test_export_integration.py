@@ -1,4 +1,4 @@
-"""`mcpproxy export`: every row arrives, in files that others read, and nothing of others is lost."""
+"""`mcpproxy export`: every row arrives, other programs can read the files, and files of others are never lost."""
 
 import csv
 import os
@@ -15,7 +15,7 @@ import pytest
 
 from analysis.store.reference import relations
 from analysis.store.tables import NAMES
-from tests.analysis.store.written import DAY, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.test_durability_integration import needs_namespaces
 
@@ -25,10 +25,10 @@ CORPUS = ROOT / "tests/corpus/captures"
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with captures of two days, which nobody changes."""
+    """A folder with captures of two days; tests only read it."""
     place = tmp_path_factory.mktemp("captures")
     for number in range(2):
-        one = Written(place / f"{number}.mcpcap", "=cmd|' /C calc'!A0", number, OPENED + number * DAY)
+        one = CaptureWriter(place / f"{number}.mcpcap", "=cmd|' /C calc'!A0", number, OPENED + number * DAY)
         one.handshake()
         one.ask(20, 1, "tools/list")
         one.answer(21, 1, tools=[{"name": "@SUM(1)", "inputSchema": {"type": "object"}}])
@@ -45,7 +45,7 @@ FORMS = ("parquet", "csv", "duckdb")
 
 @pytest.fixture(scope="module")
 def whole(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for each form, with all rows, findings too; nobody changes them."""
+    """A folder for each format, with all rows, including findings; tests only read them."""
     place = tmp_path_factory.mktemp("o'ut")
     for form in FORMS:
         exported(form, place / form, captures, "--findings")
@@ -54,7 +54,7 @@ def whole(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def without_findings(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same without findings."""
+    """The same folders without findings."""
     place = tmp_path_factory.mktemp("without")
     for form in FORMS:
         exported(form, place / form, captures)
@@ -186,7 +186,7 @@ def test_statements_of_the_page_about_scale_run(whole: Path, tmp_path: Path, mon
     statements = re.findall(
         r"^```sql\n(.*?)^```$", (ROOT / "docs/scale.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
-    statements = [statement for statement in statements if "_manifests" not in statement]  # for what `ship` writes
+    statements = [statement for statement in statements if "_manifests" not in statement]  # `ship` writes the rest
     assert len(statements) == 5
     with duckdb.connect() as connection:
         assert all(connection.execute(statement).fetchall() for statement in statements)

@@ -1,4 +1,4 @@
-"""The database that `export` writes opens in the oldest DuckDB that its page names, and every view reads the same."""
+"""The database that `export` writes opens in the oldest DuckDB that its page names; every view has the same rows."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.wheels import installed
 ROOT = Path(__file__).parents[3]
 STREAMS = ROOT / "tests/corpus/captures/http.mcpcap"
 
-# Run by each DuckDB: its version, and of every table and view its rows as text, or why it cannot be read.
+# Run by each DuckDB: prints its version and, for each table and view, the rows as text or the error.
 READER = """
 import json, sys
 import duckdb
@@ -55,8 +55,8 @@ def test_every_table_and_view_reads_the_same_in_the_oldest_version(tmp_path: Pat
 
 
 def read(path: Path, **environment: str) -> tuple[str, dict[str, list[str] | str]]:
-    """What DuckDB says that it is, and what it reads."""
-    # -P keeps the folder of the tests from standing in for a package.
+    """Returns the version that DuckDB reports, and what it reads."""
+    # -P keeps the folder of the tests from being taken for a package.
     done = subprocess.run(
         [sys.executable, "-P", "-c", READER, str(path)],
         capture_output=True,

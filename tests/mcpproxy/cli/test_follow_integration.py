@@ -1,4 +1,4 @@
-"""`mcpproxy show --follow` beside a recorder that writes."""
+"""`mcpproxy show --follow` while a recorder writes."""
 
 import json
 import os
@@ -41,12 +41,12 @@ class Growing:
             self.seq += 1
 
     def add_at(self, seconds: int, middle: tuple[str, bytes]) -> None:
-        """A record of a later time."""
+        """Add a record with a later time."""
         self.file.append(seal(self.seq, seconds * 10**9, *middle))
         self.seq += 1
 
     def end(self) -> None:
-        """Let go of the file, as a recorder does."""
+        """Release the file, as a recorder does."""
         if self.open:
             self.open = False
             self.file.close()
@@ -61,10 +61,10 @@ def growing(tmp_path: Path) -> Iterator[Growing]:
 
 
 class Output:
-    """What a process prints, as it comes."""
+    """The output of a process, as it arrives."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", stream: IO[bytes] | None = None) -> None:
-        """Of stdout, or another stream."""
+        """Read stdout, or another stream."""
         said = stream or process.stdout
         assert said is not None
         self._fd = said.fileno()
@@ -113,7 +113,7 @@ def test_follow_with_a_tail_of_nothing_begins_with_what_comes(growing: Growing) 
     with started("show", "--follow", "--tail", "0", "--json", growing.file.path) as process:
         output = Output(process)
         until = time.monotonic() + DEADLINE_S
-        # What is written before it has caught up is there already, so one record may not be enough.
+        # Records written before the command has caught up count as old, so one record may not be enough.
         assert process.stdout is not None
         while not select.select([process.stdout], [], [], 0.05)[0]:
             assert time.monotonic() < until, "nothing that came was printed"
@@ -157,7 +157,7 @@ REST = [
 
 def grow(growing: Growing) -> None:
     growing.add(*REST[:3])
-    for middle in REST[3:]:  # it was given up after a minute
+    for middle in REST[3:]:  # request 2 was abandoned after a minute
         growing.add_at(60, middle)
 
 

@@ -1,4 +1,4 @@
-"""`--follow` on a name: the session that is being recorded, the next one where there is none, or all in one stream."""
+"""`--follow` on a name: the session being recorded, the next one if there is none, or all sessions in one stream."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NO_FILE = b'{"jsonrpc":"2.0","id":%d,"result":{"isError":true,"content":[{"type"
 
 
 class Recorder(Growing):
-    """A session of a server that is being recorded."""
+    """A session that is being recorded."""
 
     def __init__(self, root: Path, server: str, number: int) -> None:
         path = root / server / f"20261121T10150{number}Z-000{number}.mcpcap"
@@ -47,7 +47,7 @@ def recorder(tmp_path: Path) -> Iterator[Callable[[str, int], Recorder]]:
 
 @pytest.fixture
 def following(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where captures are; one of `files` has ended long ago."""
+    """The captures directory; it has one session of `files`, which ended long ago."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     captured(tmp_path / "captures", "files", stamp="20261101T101502Z-0bad")
@@ -151,7 +151,7 @@ def test_lines_of_a_stream_are_aligned_whatever_servers_are_called(
         assert process.wait(DEADLINE_S) == 130
     calls = [line for line in output.text.splitlines() if "→  tools/call" in line]
     assert len({line.index("→") for line in calls[:3]}) == 1
-    # A very long name is cut, and does not push everything else to the right.
+    # A very long name is truncated, and does not push the other columns to the right.
     assert calls[3].startswith("server-with-a-long… 0004  ")
     assert calls[3].index("→") == calls[4].index("→") == calls[0].index("→") + 1
     assert max(map(len, output.text.splitlines())) <= 80
@@ -232,7 +232,7 @@ def test_a_ring_that_turns_is_followed_once(following: Path, recorder: Callable[
         session.end()
         session.path.unlink()
         output.wait_for("tools/call #5")
-        # Whatever begins after it is found after it.
+        # A session that begins later is still found.
         recorder("git", 2)
         told.wait_for("/git/")
         second.close()

@@ -1,6 +1,6 @@
-"""The reading commands on captures that somebody made up: sound checksums around senseless members, and plain rot.
+"""The reading commands on forged captures (valid checksums around senseless members) and on randomly damaged ones.
 
-Whatever stands in a file, a command ends with one of its exit codes, and what it prints as JSON is JSON.
+Regardless of what a file holds, a command ends with one of its exit codes, and what it prints as JSON is JSON.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ COMMANDS = ["show", "show --json", "show --time abs", "show --tail 3", "info", "
 COMMANDS += ["ls", "ls --json", "repair"]
 OF_TABLES = ["stats", "stats --json", "query", "query --json", "export", "export --format csv"]
 OF_TABLES += [f"export --format {form}" for form in ("otlp", "har", "perfetto", "markdown")]
-"""These load a database, so every twelfth capture has to do."""
+"""These load a database, so only every twelfth capture is tested."""
 
 ODD: list[Any] = [
     None,
@@ -99,7 +99,7 @@ def line_of(members: dict[str, Any]) -> bytes:
 
 
 def twisted(line: bytes, chance: random.Random) -> bytes:
-    """A record with the right checksum and up to three members that make no sense."""
+    """Returns a record with a valid checksum and up to three members that make no sense."""
     members = json.loads(line)
     del members["crc"]
     for _ in range(chance.randint(1, 3)):
@@ -152,5 +152,5 @@ def test_a_link_that_leads_in_a_circle_is_told_and_the_others_are_read(
     done = mcpproxy(command, *given, *([str(root)] if command != "ls" else []), MCPPROXY_CAPTURES=str(root))
     assert (done.returncode, complaints(done)) == (2, told)
     assert done.stdout
-    # Nor does it stand in the way of one that is called by its name.
+    # Nor does it stop a command that names another capture.
     assert complaints(mcpproxy(command, *given, "library", MCPPROXY_CAPTURES=str(root))) == b""

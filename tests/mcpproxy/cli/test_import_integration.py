@@ -1,4 +1,4 @@
-"""`mcpproxy import`: whole captures or none, nothing overwritten, and mistakes told in one line."""
+"""`mcpproxy import`: whole captures or none, nothing overwritten, and mistakes reported in one line."""
 
 import json
 import re
@@ -25,7 +25,7 @@ FRAME = b'{"t":0,"dir":"c2s","raw":"{}"}\n'
 
 
 def trace(*names: str) -> bytes:
-    """A file of small cases."""
+    """Write a file of small cases."""
     frames = [{"dir": "c2s", "raw": "{}"}]
     made = [{"name": name, "transport": "stdio", "frames": frames} for name in names]
     return b"".join(json.dumps(one).encode() + b"\n" for one in made)
@@ -67,7 +67,7 @@ def test_the_lines_written_are_those_of_the_case(tmp_path: Path) -> None:
     lines = (tmp_path / "x.mcpcap").read_bytes().splitlines(keepends=True)
     (case,) = cases([trace("x")])
     assert isinstance(case, Case)
-    # Each import has a random number of its own.
+    # Each import has its own random number.
     assert lines[1:] == [line for _, line in case.records()][1:]
 
 

@@ -1,4 +1,4 @@
-"""`mcpproxy info`: what it says of a capture that is being recorded."""
+"""What `mcpproxy info` reports about a capture that is being recorded."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from captures.record import seal
 from tests.captures.samples import header
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.tui.http_talk import two_revisions
-from tests.mcpproxy.tui.stage import CALL, said
+from tests.mcpproxy.tui.stage import CALL, frame_record
 
 
 @pytest.mark.costly("the program is loaded, from which the commands are forked")
@@ -19,7 +19,7 @@ def test_a_capture_that_is_being_recorded_lasts_until_now(tmp_path: Path) -> Non
     path = tmp_path / "live.mcpcap"
     live = CaptureFile(path)
     began_ns = time.time_ns() - 60_000_000_000
-    for number, (rec, middle) in enumerate([("header", header(wall_ns=began_ns)), said("c2s", CALL % (7, 7))]):
+    for number, (rec, middle) in enumerate([("header", header(wall_ns=began_ns)), frame_record("c2s", CALL % (7, 7))]):
         live.append(seal(number, number * 1_000_000, rec, middle))
     (listed,) = map(json.loads, mcpproxy("ls", "--json", path).stdout.splitlines())
     (said_now,) = map(json.loads, mcpproxy("info", "--json", path).stdout.splitlines())

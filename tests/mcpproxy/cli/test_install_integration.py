@@ -1,4 +1,4 @@
-"""`install`, `uninstall` and `status` as typed, in homes of their own."""
+"""`install`, `uninstall` and `status` as typed, in made-up homes."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def entry(*words: str) -> dict[str, Any]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Claude Code and Cursor, with a server each, and a repository with a shared file."""
+    """Claude Code and Cursor, with one server each, and a repository with a shared file."""
     home = tmp_path / "home"
     (home / ".cursor").mkdir(parents=True)
     (home / "project/.git").mkdir(parents=True)
@@ -57,7 +57,7 @@ def rows(done: "subprocess.CompletedProcess[bytes]") -> list[dict[str, Any]]:
 def test_what_an_earlier_install_wrote_is_brought_up_to_date(home: Path) -> None:
     before = contents(home)
     run(home, "install", "--all")
-    for name, old in contents(home).items():  # as it was written before there was that option
+    for name, old in contents(home).items():  # as it was written before that option existed
         (home / name).write_bytes(re.sub(rb'"%b",\s*' % PASSES.encode(), b"", old))
     assert PASSES.encode() not in contents(home)[".claude.json"]
     by_hand = {"mine": entry("mcpproxy", "run", "--name", "mine", "--", *SERVER)}
@@ -146,7 +146,7 @@ def test_a_shared_project_file_is_routed_once_and_with_a_warning(home: Path) -> 
 
 
 def test_qwen_code_wants_approval_anew_after_every_change_of_a_project_entry(home: Path) -> None:
-    """Its approval is bound to a hash of the entry, which `uninstall` changes as well as `install`."""
+    """The approval is bound to a hash of the entry, which both `install` and `uninstall` change."""
     (home / "project/.qwen").mkdir()
     (home / "project/.qwen/settings.json").write_text(json.dumps({"mcpServers": {"files": entry(*SERVER)}}))
     for command in ("install", "uninstall"):
@@ -192,7 +192,7 @@ def test_what_a_killed_install_leaves_beside_the_file_of_cline_goes_with_the_nex
     lock = path.with_name(f"{path.name}.lock")
     lock.mkdir(parents=True)
     (lock / "owner.cline").touch()
-    os.utime(lock, (time.time() + 3600,) * 2)  # not stale, however busy the machine is
+    os.utime(lock, (time.time() + 3600,) * 2)  # not stale, even on a busy machine
     path.write_text(json.dumps({"mcpServers": {"files": entry(*SERVER)}}))
     with started("install", "cline", HOME=str(home)) as process:
         wait_until(lambda: list(path.parent.glob("*.lock.tmp.*/owner.*")))
@@ -232,7 +232,7 @@ def test_captures_go_where_the_entry_says_whatever_the_client_passes_on(home: Pa
 
 
 class _Server(BaseHTTPRequestHandler):
-    """Answers with what its path says: /open, /oauth, /denied, /redirect; /to/open redirects to /open."""
+    """Responds as its path says: /open, /oauth, /denied, /redirect; /to/open redirects to /open."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -249,7 +249,7 @@ class _Server(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The way back when the records of `install` are lost, and what it leaves when they are not."""
+"""How entries are restored when the records of `install` are lost, and what it leaves alone when they are not."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def run(home: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 def records(home: Path) -> tuple[Path, Path]:
-    """Both copies."""
+    """Returns the paths of both copies of the records."""
     return home / ".local/state/mcpproxy/install.json", home / ".config/mcpproxy/install.json"
 
 
@@ -38,7 +38,7 @@ def rows(done: "subprocess.CompletedProcess[bytes]") -> dict[str, dict[str, Any]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Cursor with a command, a URL and a command that was wrapped by hand; all of it is routed, and `far` is up."""
+    """Cursor with a command, a URL and a command that was wrapped by hand, all routed; `far` is running."""
     (tmp_path / ".cursor").mkdir()
     (tmp_path / "project/.git").mkdir(parents=True)
     with http_server() as port:
@@ -99,7 +99,7 @@ def test_without_either_the_backups_tell_where_a_port_leads(home: Path, lose: Ca
 
 
 def test_up_serves_what_it_finds_again(home: Path) -> None:
-    """The clients are not without their servers until somebody restores them."""
+    """The clients keep their servers until the entries are restored."""
     for path in records(home):
         path.unlink()
     with started("up", HOME=str(home)) as up:
@@ -112,8 +112,8 @@ def test_up_serves_what_it_finds_again(home: Path) -> None:
     assert servers(home) == before
 
 
-def test_nothing_is_reported_as_fine_that_is_not(home: Path) -> None:
-    """With the backups gone as well, an entry with a URL cannot be restored: that is said, and what to do."""
+def test_entries_that_cannot_be_restored_are_reported(home: Path) -> None:
+    """Without the backups, an entry with a URL cannot be restored: the message says so, and what to do."""
     shutil.rmtree(home / ".local/state/mcpproxy")
     records(home)[1].unlink()
     for command in (("status",), ("uninstall", "--all"), ("uninstall", "--all"), ("uninstall", "cursor")):
@@ -154,8 +154,8 @@ def test_what_was_wrapped_by_hand_stays_and_is_named(home: Path) -> None:
     assert servers(home)["mine"] == {"command": SERVER[0], "args": SERVER[1:]}
 
 
-def test_entries_of_an_earlier_version_are_told_by_its_records(home: Path) -> None:
-    """It wrote neither which commands it wrapped nor the option that tells."""
+def test_entries_of_an_earlier_version_are_recognised_by_its_records(home: Path) -> None:
+    """Earlier versions recorded neither which commands they wrapped nor the option that marks them."""
     for path in records(home):
         stored = json.loads(path.read_text())
         for written in stored["files"].values():
@@ -193,7 +193,7 @@ def is_as_before(home: Path) -> bool:
 
 
 def test_the_newest_copy_wins(home: Path) -> None:
-    """The disk of one copy was full while the second install ran, so that copy knows nothing of it."""
+    """The disk of one copy was full while the second install ran, so that copy does not know about it."""
     state, config = records(home)
     kiro = home / ".kiro/settings/mcp.json"
     kiro.parent.mkdir(parents=True)
@@ -240,7 +240,7 @@ def test_a_file_that_is_away_for_a_moment_keeps_its_listener(home: Path, away: C
 
 
 def test_a_dry_run_writes_nothing(home: Path) -> None:
-    """Not even that an entry is gone."""
+    """Not even that an entry is gone is recorded."""
     kept = [path.read_bytes() for path in records(home)]
     (home / ".cursor/mcp.json").write_text("{}")
     for more in (["cursor"], ["--all"], ["--purge"]):
@@ -258,7 +258,7 @@ def test_a_port_that_the_records_have_forgotten_is_found_by_the_backups(home: Pa
 
 
 def copied(home: Path) -> Path:
-    """The routed entries, as the user has copied them to another client."""
+    """Copy the routed entries to another client, as a user might; returns its file."""
     kiro = home / ".kiro/settings/mcp.json"
     kiro.parent.mkdir(parents=True)
     entries = servers(home)
@@ -282,7 +282,7 @@ def test_copies_of_routed_entries_are_restored_as_well(home: Path, first: str) -
 
 
 def test_a_copy_that_an_earlier_version_has_abandoned_is_restored(home: Path) -> None:
-    """Its listener is gone from the records, and only the backup of the other client's file tells the port."""
+    """Its listener is gone from the records; only the backup of the other client's file has the port."""
     kiro = copied(home)
     assert run(home, "uninstall", "cursor").returncode == 0
     edited(home, lambda stored: stored.update(listeners=[]))
@@ -394,8 +394,8 @@ def test_without_a_writable_lock_a_dry_run_works_and_the_rest_is_refused_by_name
         assert run(home, name, "--all", "--dry-run").returncode == 0
 
 
-def test_purge_names_files_that_may_still_lead_to_us(home: Path) -> None:
-    """One that cannot be read may; one that is missing may come back, and then nothing knows whose port it has."""
+def test_purge_names_files_that_may_still_lead_to_mcpproxy(home: Path) -> None:
+    """An unreadable file may lead here; a missing one may come back, and then nothing knows whose port it names."""
     cursor = home / ".cursor/mcp.json"
     far = json.loads(records(home)[0].read_text())["listeners"][0]
     cursor.write_bytes(cursor.read_bytes()[:-2])

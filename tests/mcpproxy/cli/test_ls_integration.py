@@ -1,4 +1,4 @@
-"""`mcpproxy ls` as a process: what it says of how a session ended."""
+"""`mcpproxy ls` as a process: what it reports about how a session ended."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_a_remark_that_does_not_fit_has_a_line_of_its_own(place: Place) -> None:
 
 
 def test_what_is_being_recorded_comes_first(tmp_path: Path) -> None:
-    """A session of days ago that goes on is not below those of today that have ended."""
+    """A session that began days ago and is still recorded is listed above those of today that have ended."""
     names = ("20260101T000000Z-aaaa", "20260102T000000Z-bbbb", "20260103T000000Z-cccc", "20260104T000000Z-dddd")
     files = {name[-4:]: CaptureFile(tmp_path / f"{name}.mcpcap") for name in names}
     for name, file in files.items():

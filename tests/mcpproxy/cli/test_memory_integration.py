@@ -1,4 +1,4 @@
-"""Memory of the commands that read is bounded by settings, whatever stands in a capture."""
+"""Settings bound the memory of the commands that read, regardless of what a capture holds."""
 
 import sys
 from pathlib import Path
@@ -9,9 +9,9 @@ from tests.heavy import MIB, SHAPES, command, peak, peak_of, write
 from tests.mcpproxy.cli.typed import mcpproxy
 
 BUDGET = 300 * MIB
-"""Resident at most."""
+"""The most resident memory."""
 BESIDE = 200 * MIB
-"""What a process takes beside what `--memory` gives to its database."""
+"""What a process uses in addition to the memory that `--memory` gives to its database."""
 
 
 @pytest.mark.costly("more than 50,000 requests have to be open at once, and a command reads them")
@@ -25,7 +25,7 @@ BESIDE = 200 * MIB
 def test_a_heavy_capture_is_shown_and_checked_in_bounded_memory_and_what_was_forgotten_is_said(
     tmp_path: Path, name: str, shape: str, mib: int
 ) -> None:
-    """Of the shapes that take most; `make soak` has all of them. Both forget requests by the same fold."""
+    """Uses the heaviest shapes (`make soak` has all of them); both commands share the code that forgets requests."""
     path = write(tmp_path / "heavy.mcpcap", shape, mib * MIB)
     run = peak(command(name, path), tmp_path)
     assert run.code in (0, 1), (tmp_path / "stderr").read_bytes()[:2000]
@@ -41,7 +41,7 @@ def test_the_peak_of_a_process_is_measured(tmp_path: Path) -> None:
     assert 200 * MIB < run.peak < 500 * MIB
 
 
-@pytest.mark.soak  # in the suite, the next test
+@pytest.mark.soak  # the suite has the next test instead
 @pytest.mark.parametrize("words", [["query", "select count(*) from frames"], ["stats"]], ids=["query", "stats"])
 def test_what_is_loaded_to_be_asked_obeys_the_setting(tmp_path: Path, words: list[str]) -> None:
     run_words = [sys.executable, "-P", "-m", "mcpproxy", *words, "--memory", "64M"]

@@ -1,11 +1,11 @@
-"""What goes into a pipe is whole: nothing is cut to the width of a terminal that is not there."""
+"""Output to a pipe is complete: nothing is cut to the width of a terminal that does not exist."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
-from tests.mcpproxy.tui.stage import END, conversation, record, said
+from tests.mcpproxy.tui.stage import END, conversation, frame_record, record
 
 LONG = "/home/ada/projects/library/catalogue/very/deep/below/everything/else/a.txt"
 ASKED = (
@@ -15,7 +15,7 @@ ASKED = (
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    asked = said("c2s", (ASKED % f'{{"encoding":"utf-8","path":"{LONG}"}}').encode())
+    asked = frame_record("c2s", (ASKED % f'{{"encoding":"utf-8","path":"{LONG}"}}').encode())
     return record(tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap", [*conversation(2), asked, END])
 
 

@@ -1,4 +1,4 @@
-"""`mcpproxy prune`: what goes, what stays, and that nothing goes unasked."""
+"""`mcpproxy prune`: what it deletes, what it keeps, and that it deletes nothing without asking."""
 
 import os
 import re
@@ -19,7 +19,7 @@ DAY_S = 86400
 
 @pytest.fixture
 def captures(tmp_path: Path) -> Path:
-    """Five captures of two servers, one a day, the newest of today; the second newest is the largest."""
+    """Five captures of two servers, one a day, the newest from today; the second newest is the largest."""
     root = tmp_path / "captures"
     for days, server, size in ((0, "a", 0), (1, "b", 5000), (2, "a", 0), (3, "b", 0), (4, "a", 0)):
         made = time.time() - days * DAY_S
@@ -45,14 +45,14 @@ def test_the_timer_prunes_with_these_options_every_day(captures: Path, tmp_path:
     assert '"prune" "--older-than" "2592000s" "--keep" "5" "--max-size" "10737418240" "--yes"\n' in service
     assert "OnCalendar=daily" in (units / "mcpproxy-prune.timer").read_text()
     assert left(captures) == "01234", "it is the timer that deletes"
-    # A unit has neither this directory nor this environment.
+    # A systemd unit runs in another directory and environment.
     done = mcpproxy("prune", "--keep", "1", "--service", "captures/a", HOME=str(tmp_path), cwd=tmp_path)
     assert f'"--yes" "{captures}/a"\n' in (units / "mcpproxy-prune.service").read_text()
 
 
 @pytest.mark.parametrize("words", [[], ["a"], ["captures/a"]], ids=" ".join)
 def test_the_timer_acts_on_what_the_command_acts_on(captures: Path, tmp_path: Path, words: list[str]) -> None:
-    """Also if variables of this shell say where captures are, or a folder here has the name of a server."""
+    """This holds even if shell variables name the captures directory, or a local folder is named like a server."""
     captures = captures.rename(tmp_path / "100% captures")
     (tmp_path / "captures").symlink_to(captures)
     (tmp_path / "a").mkdir()
@@ -70,7 +70,7 @@ def test_the_timer_acts_on_what_the_command_acts_on(captures: Path, tmp_path: Pa
 
 
 def unit(path: Path) -> tuple[list[str], dict[str, Any]]:
-    """The command of a unit, and the variables that it sets, as systemd reads them."""
+    """Returns the command of a unit, and the variables that it sets, as systemd reads them."""
     lines = [line.partition("=") for line in path.read_text().replace("%%", "%").splitlines()]
     (command,) = [value.replace("$$", "$") for name, _, value in lines if name == "ExecStart"]
     assignments = [shlex.split(value)[0].partition("=") for name, _, value in lines if name == "Environment"]
@@ -85,7 +85,7 @@ def test_a_timer_that_would_do_nothing_or_fail_is_not_written(captures: Path, tm
 
 
 def left(root: Path) -> str:
-    """The days of the captures that are left, the newest first."""
+    """Returns the days of the remaining captures, the newest first."""
     return "".join(sorted(path.stem[-1] for path in root.rglob("*.mcpcap")))
 
 
@@ -133,7 +133,7 @@ def test_on_a_terminal_it_asks(captures: Path, answer: str, stays: str) -> None:
 
 
 def test_a_name_of_punctuation_means_no_server(captures: Path) -> None:
-    """A server whose name has no letter is recorded as `server`; that is no reason to delete all that are."""
+    """A server whose name has no letter is recorded as `server`; such a name must not delete all of those."""
     (captures / "a").rename(captures / "server")
     for name in ("*", "!!", "¿"):
         done = mcpproxy("prune", "--keep", "0", "--yes", name, MCPPROXY_CAPTURES=str(captures), HOME=str(captures))

@@ -1,4 +1,4 @@
-"""`mcpproxy uninstall --purge`: everything that mcpproxy has written goes, and nothing else."""
+"""`mcpproxy uninstall --purge` removes everything that mcpproxy has written, and nothing else."""
 
 import json
 import os
@@ -31,20 +31,20 @@ LIVE = "20261121T101502Z-0bad"
 
 
 def recording(path: Path, **more: Any) -> None:
-    """A capture as a recorder leaves it, or what it becomes with other members in its header."""
+    """Write a capture as a recorder leaves it, or a variant with other members in its header."""
     path.parent.mkdir(parents=True, exist_ok=True)
     close = ("close", members(ending="server", status=0, totals={}))
     path.write_bytes(b"".join(lines([("header", header(**more)), close])))
 
 
 def there(home: Path) -> set[str]:
-    """The files in a home."""
+    """Returns the files in a home."""
     return {str(path.relative_to(home)) for path in home.rglob("*") if not path.is_dir() or path.is_symlink()}
 
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with all that commands leave; no server is routed any more."""
+    """A home with everything that commands leave; no server is routed."""
     home = tmp_path_factory.mktemp("used") / "home"
     (home / ".cursor").mkdir(parents=True)
     entry = {"command": sys.executable, "args": ["-c", "pass"]}
@@ -67,7 +67,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(used: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The same home for each test, as files in it name it, with all that screens leave as well."""
+    """A fresh copy of that home at the same path (files in it name the path), with what screens leave as well."""
     kept = used.with_name("kept")
     used.rename(kept)
     home = Path(shutil.copytree(kept, used, symlinks=True))
@@ -146,7 +146,7 @@ def test_what_is_recorded_now_and_what_is_not_ours_stays(home: Path, tmp_path: P
 
 
 def test_only_what_recorders_have_put_into_a_wide_folder_goes(tmp_path: Path) -> None:
-    """Copies of captures, by whatever name, are the user's."""
+    """Copies of captures belong to the user, regardless of their names."""
     files = tmp_path / "files"
     recording(files / f"{RECORDED}.mcpcap")
     recording(files / f"{RECORDED}.2.mcpcap", segment=2)
@@ -178,7 +178,7 @@ def test_only_what_recorders_have_put_into_a_wide_folder_goes(tmp_path: Path) ->
 
 
 def test_what_prune_or_a_user_has_left_goes_as_well(tmp_path: Path) -> None:
-    """Notes whose capture is gone, and folders with nothing in them."""
+    """That is notes whose capture is gone, and empty folders."""
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
     (runtime / "mcpproxy").mkdir(mode=0o700)
@@ -208,7 +208,7 @@ def test_what_prune_or_a_user_has_left_goes_as_well(tmp_path: Path) -> None:
 
 
 def test_of_a_folder_that_the_user_has_named_only_our_folders_go(tmp_path: Path) -> None:
-    """A new folder of a server holds a `.gitignore`, unless its parent was made with it."""
+    """A new folder of a server holds a `.gitignore`, unless its parent was created with it."""
     for name, is_ours in (("theirs", False), ("ours", True)):
         own = tmp_path / name
         if not is_ours:

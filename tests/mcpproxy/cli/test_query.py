@@ -1,4 +1,4 @@
-"""The SQL that is typed: where it comes from, where a statement ends, and where the history lies."""
+"""The SQL that is typed: where it comes from, where a statement ends, and where the history is stored."""
 
 import io
 import sys
@@ -29,7 +29,7 @@ SOURCES: list[tuple[list[str], str, list[str]]] = [
     (["--json"], ASKED, []),
     (["demo", "--json"], ASKED, ["demo"]),
 ]
-"""What is given, stdin, and the captures that are left."""
+"""The arguments, stdin, and the captures that remain."""
 
 
 def test_sql_comes_from_an_argument_a_file_or_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ STATEMENTS = [
     ("select 1; 'and'", False),
     ("select 1 --\r;", True),
 ]
-"""What is typed, and whether it is whole."""
+"""What is typed, and whether it is complete."""
 
 
 def test_a_statement_ends_at_its_own_semicolon() -> None:
@@ -92,9 +92,9 @@ def test_a_statement_ends_at_its_own_semicolon() -> None:
 
 
 PASTED = 15_000
-"""Characters."""
+"""The length of the paste, in characters."""
 MOST_S = 1.5
-"""Of processor, for what takes milliseconds; far less than it takes if each character is compared with all others."""
+"""The most processor time for what takes milliseconds; comparing every two characters would take far longer."""
 
 
 PIECES = [
@@ -125,7 +125,7 @@ def test_what_is_unfinished_is_so_to_duckdb(text: str) -> None:
         said = ""
     except duckdb.Error as error:
         said = str(error)
-    # Whoever finds a mistake before it does not come to the end.
+    # DuckDB may stop at an earlier mistake, before it reaches the end.
     if not said or "unterminated" in said:
         assert is_whole(f"{text}\n;") == (not said)
 

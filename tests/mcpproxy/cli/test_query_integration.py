@@ -1,4 +1,4 @@
-"""`mcpproxy query`: what is asked and where, every form of the answer, files, mistakes, and the prompt."""
+"""`mcpproxy query`: the captures it reads, every output format, files, mistakes, and the prompt."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ import pytest
 
 from analysis.store.reference import relations, view_texts
 from analysis.store.tables import NAMES
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.bench.check import repeated
 from tests.harness import DEADLINE_S, ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal_integration import ACTS, hostile_capture
@@ -33,26 +33,26 @@ CORPUS = ROOT / "tests/corpus/captures"
 DEMO = CORPUS / "demo.mcpcap"
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
 MANY_ROWS = "select range as a, range as b, range as c from range(20000000)"
-"""They take far longer to write than a tenth of a second."""
+"""These rows take far longer to write than a tenth of a second."""
 INTO_A_FILE = """
 import os, sys
 os.dup2(os.open(sys.argv.pop(1), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""A command whose stdout is a file, which the first word names."""
+"""A command whose stdout is the file that its first argument names."""
 IN_SMALL_FILES = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""A command that can write no file of more than 8 KiB."""
+"""A command that cannot write a file of more than 8 KiB."""
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with one recorded server, `demo`; every command of a test sees it."""
+    """A home with one recorded server, `demo`; every command of a test uses it."""
     made = tmp_path / "home"
     folder = made / "captures/demo"
     folder.mkdir(parents=True)
@@ -78,20 +78,20 @@ def test_the_limit_of_time_is_one_on_printing_into_a_file_as_well(home: Path) ->
 
 
 def answered(*arguments: str | Path, stdin: bytes = b"") -> str:
-    """What a query prints that is fine in every way."""
+    """Returns the stdout of a query that succeeds without complaints."""
     done = query(*arguments, stdin=stdin)
     assert (done.returncode, complaints(done)) == (0, b"")
     return done.stdout.decode()
 
 
 def refused(*arguments: str | Path, code: int = 2, stdin: bytes = b"") -> str:
-    """What a query says on stderr that has no answer."""
+    """Returns the stderr of a query that fails."""
     done = query(*arguments, stdin=stdin)
     assert (done.returncode, done.stdout) == (code, b"")
     return complaints(done).decode()
 
 
-# ---- what is asked, and of what
+# ---- the query, and its captures
 
 
 def test_the_newest_capture_is_meant_where_none_is_named(home: Path) -> None:
@@ -102,15 +102,15 @@ def test_the_newest_capture_is_meant_where_none_is_named(home: Path) -> None:
     assert "other" in answered("select path from captures", "--json")
 
 
-def test_captures_are_named_as_everywhere(home: Path) -> None:
-    """Each in a way of its own, and all of them asked at once."""
+def test_query_accepts_every_way_to_name_a_capture(home: Path) -> None:
+    """Each capture is named in its own way, and one query reads all of them."""
     root = home / "captures"
     places = [root / "other/20261122T101502Z-77aa.mcpcap", root / "other/20261122T101502Z-77ab.mcpcap"]
     places += [root / "more/a.mcpcap", root / "more/b.mcpcap", home / "folder/a.mcpcap", home / "file.mcpcap"]
     places += [Path("here.mcpcap").absolute(), Path("there.mcpcap").absolute()]
     for number, path in enumerate(places):
         path.parent.mkdir(exist_ok=True)
-        Written(path, "many", capture=f"{number + 1}".rjust(8, "0").ljust(32, "0")).close()
+        CaptureWriter(path, "many", capture=f"{number + 1}".rjust(8, "0").ljust(32, "0")).close()
     id_, beginning = f"{3:08}".ljust(32, "0"), f"{4:08}"
     names: list[str | Path] = ["demo", "77aa", "77ab", id_, beginning, home / "folder", home / "file.mcpcap"]
     paths = answered("select path from captures", *names, "here.mcpcap", "./there.mcpcap", "--json")
@@ -130,7 +130,7 @@ def test_many_captures_answer_together(home: Path) -> None:
     folder = home / "many"
     folder.mkdir()
     for number in range(40):
-        one = Written(folder / f"{number}.mcpcap", "many", number)
+        one = CaptureWriter(folder / f"{number}.mcpcap", "many", number)
         one.handshake()
         one.close()
     sql = "select count(*) as n, count(distinct capture) as c from frames"
@@ -138,7 +138,7 @@ def test_many_captures_answer_together(home: Path) -> None:
 
 
 def test_sql_comes_from_an_argument_a_file_or_a_pipe(home: Path) -> None:
-    """And options may stand anywhere; `test_query.py` has every way."""
+    """Options may be anywhere among the arguments; `test_query.py` has every source."""
     sql = "select count(*) as n\nfrom frames -- all of them\n;\n"
     Path("q.sql").write_bytes(b"\xef\xbb\xbf" + sql.encode())
     assert answered("--json", f"-- how many = all\n{sql}", "demo") == '{"n":53}\n'
@@ -159,7 +159,7 @@ def test_findings_are_there_when_they_are_asked_for(home: Path) -> None:
 
 
 def relation_text(name: str) -> str:
-    """What a row of a view is."""
+    """Returns what a row of a view stands for."""
     (row,) = (one.row for one in relations() if one.name == name)
     return row
 
@@ -202,7 +202,7 @@ def test_the_four_questions_have_an_answer(home: Path) -> None:
         assert max(map(len, answered(sql).splitlines())) <= 80
 
 
-# ---- forms of an answer
+# ---- output formats
 
 
 def test_statements_without_rows_print_what_duckdb_says_or_nothing(home: Path) -> None:
@@ -226,7 +226,7 @@ def test_json_has_timestamps_in_lists_and_structs_as_everywhere(home: Path) -> N
 
 
 def test_no_payload_controls_the_terminal(home: Path) -> None:
-    """As a table: see `test_terminal_integration.py`."""
+    """This is for tables; `test_terminal_integration.py` has the rest."""
     capture = hostile_capture(home / "hostile.mcpcap")
     sql = "from frames positional join (select name, error, id as asked from exchanges)"
     for form in ("json", "csv", "markdown"):
@@ -257,7 +257,7 @@ WRITTEN = {
     "| 1 | =1+1 |  | -1 |\n| 20 | a\\|b | 0.5 | \\\\t&#64;<!-- --> |\n",
     "a.txt": " n  text     f  =e\n 1  =1+1  NULL  -1\n20  a|b    0.5  \\t@\n2 rows\n",
 }
-"""The same rows in every form: what each does to formulas, to its own marks, and to nothing."""
+"""The same rows in every format: formulas, the format's own special characters, and nulls."""
 
 
 def test_the_name_of_a_file_tells_its_form(home: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_file_that_cannot_be_written_is_told(home: Path) -> None:
 def test_on_a_full_disk_nothing_is_left(home: Path, name: str) -> None:
     capture = home / "long.mcpcap"
     repeated(DEMO, 1000, capture)
-    # So no file of the cache can be written either, and the answer has to do without one.
+    # So no cache file can be written either, and the query must run without one.
     done = python(IN_SMALL_FILES, "query", "from frames", capture, "-o", name, cwd=Path.cwd(), HOME=str(home))
     assert done.returncode == 73
     assert b"cannot write" in complaints(done)
@@ -373,8 +373,8 @@ MISTAKES = [
 
 
 @pytest.mark.costly("each of 16 mistakes is made in a command of its own")
-def test_mistakes_are_told_and_end_with_2(home: Path) -> None:
-    """Those of SQL are made at the prompt as well, in `test_mistakes_at_the_prompt_are_told`."""
+def test_mistakes_are_reported_and_end_with_2(home: Path) -> None:
+    """Mistakes in SQL at the prompt are tested in `test_mistakes_at_the_prompt_are_reported`."""
     for arguments, said in MISTAKES:
         told = refused(*arguments)
         assert said in told, arguments
@@ -390,7 +390,7 @@ def test_one_of_two_captures_with_one_id_has_a_name_of_its_own(home: Path) -> No
     ids = {one["capture"]: one["path"] for one in map(json.loads, both)}
     assert len(ids) == 2
     for id_, path in ids.items():
-        # The header of both says the same id.
+        # The headers of both have the same id.
         if path.endswith("5a2b.mcpcap"):
             assert json.loads(answered("select path from captures", id_, "--json"))["path"] == path
 
@@ -398,7 +398,7 @@ def test_one_of_two_captures_with_one_id_has_a_name_of_its_own(home: Path) -> No
 def test_the_beginning_of_several_ids_is_no_name(home: Path) -> None:
     folder = home / "captures/demo"
     for number in range(2):
-        Written(folder / f"{number}.mcpcap", "demo", capture=f"abcdef01{number:024x}").close()
+        CaptureWriter(folder / f"{number}.mcpcap", "demo", capture=f"abcdef01{number:024x}").close()
     shown = mcpproxy("show", "abcdef01", MCPPROXY_CAPTURES=f"{home}/captures", HOME=str(home))
     assert (shown.returncode, shown.stdout) == (2, b"")
     assert b"the ids of 2 captures begin with abcdef01" in complaints(shown)
@@ -470,7 +470,7 @@ def _processor_s(pid: int) -> float:
 
 
 class Typist:
-    """Someone at a terminal with a prompt."""
+    """A user at a terminal with a prompt."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", terminal: int) -> None:
         self.process = process
@@ -481,7 +481,7 @@ class Typist:
         os.write(self._terminal, text.encode())
 
     def read_until(self, what: str) -> str:
-        """What comes, up to and with some text."""
+        """Read up to and including a text; returns what was read."""
         until = time.monotonic() + DEADLINE_S
         while what.encode() not in self._unread:
             left_s = max(0, until - time.monotonic())
@@ -491,7 +491,7 @@ class Typist:
         return seen.decode() + what
 
     def press_until(self, key: str, what: str) -> str:
-        """The same, when a key is pressed until it comes.
+        """Press a key until a text arrives; returns what was read.
 
         Python's readline looks for signals before it waits for a key and not while it goes to sleep: a Ctrl-C within
         those microseconds waits for the next key. No person is that quick.
@@ -505,7 +505,7 @@ class Typist:
         return self.read_until(what)
 
     def ask(self, text: str) -> str:
-        """What comes between a line and the next prompt."""
+        """Type a line; returns the output up to the next prompt."""
         self.type(text + "\r")
         return self.read_until("sql> ")
 
@@ -554,7 +554,7 @@ def test_a_conversation_at_the_prompt(home: Path) -> None:
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
 
 
-def test_mistakes_at_the_prompt_are_told(home: Path) -> None:
+def test_mistakes_at_the_prompt_are_reported(home: Path) -> None:
     with at_the_prompt(home, "demo") as typist:
         typist.read_until("sql> ")
         for sql, said in (
@@ -606,10 +606,10 @@ def test_a_size_of_the_cache_that_is_none_is_told(home: Path) -> None:
     assert mcpproxy("query", "from captures", DEMO, MCPPROXY_CACHE_SIZE="10MiB").stderr == b""
 
 
-def test_what_is_lost_as_the_rules_have_to_run_is_told(home: Path) -> None:
+def test_tables_lost_when_the_rules_run_are_reported(home: Path) -> None:
     with at_the_prompt(home) as typist:
         typist.read_until("sql> ")
-        # An error that speaks of damage is none of the cache's.
+        # An error whose text speaks of damage does not mean that the cache is damaged.
         typist.ask("create temp table mine as select 9 as a;")
         typist.ask("select 'Could not read'::int;")
         assert "9" in typist.ask("from mine;").replace("mine", "")
@@ -627,7 +627,7 @@ def test_ctrl_c_stops_the_query_and_not_the_program(home: Path) -> None:
         wait_until(lambda: _processor_s(child) > before + 0.3, "the query to run")
         typist.type("\x03")
         assert "stopped" in typist.read_until("sql> ")
-        # It was stopped and not killed, so what was made before is still there.
+        # The query was interrupted, not killed, so tables created earlier still exist.
         assert "9" in typist.ask("select a from mine;").replace("mine", "")
         typist.type("select 1,")
         typist.read_until("1,")

@@ -1,4 +1,4 @@
-"""`--redact` of commands that hand captures on: nothing names a user, nothing a temporary file, and damage counts."""
+"""`--redact` of commands that pass captures on: no user or temporary file is named, and damage is counted."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LINES = written([("c2s", {"id": 2, "method": "tools/call", "params": {"name": "x
 
 @pytest.fixture
 def named(tmp_path: Path) -> Path:
-    """A capture whose file and server are called after a user."""
+    """A capture whose file and server carry the name of a user."""
     path = tmp_path / "traffic" / "marta-acme.mcpcap"
     path.parent.mkdir()
     path.write_bytes(b"".join(written([], name="marta-notes", cwd="/home/marta")))
@@ -30,7 +30,7 @@ def damaged(tmp_path: Path) -> Path:
 
 
 def held(path: Path) -> bytes:
-    """All text in a file, or in the files of a folder."""
+    """Returns all text in a file, or in the files of a folder."""
     if path.is_dir():
         return b"".join(held(inner) for inner in path.iterdir())
     if path.suffix == ".parquet":

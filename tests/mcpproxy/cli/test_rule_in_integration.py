@@ -1,4 +1,4 @@
-"""`mcpproxy rule ID --in CAPTURE`: the findings of a rule, below its page."""
+"""`mcpproxy rule ID --in CAPTURE` prints the page of a rule and, below it, the findings of the rule."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ RULE = "id/type-changed"
 
 
 def below(page_and_more: bytes) -> list[str]:
-    """What stands below the only page."""
+    """Returns the lines below the page."""
     page = mcpproxy("rule", RULE).stdout.decode()
     text = page_and_more.decode()
     assert text.startswith(page)
@@ -35,7 +35,7 @@ def test_findings_stand_below_the_page_as_check_draws_them_with_what_proves_them
     assert (done.returncode, done.stderr) == (0, b"")
     checked = mcpproxy("check", "--rule", RULE, path).stdout.decode().splitlines()
     one, two = [at for at, line in enumerate(checked) if line.startswith("  error ")]
-    # The source and the way to the page are left out: it stands above.
+    # The source and the pointer to the page are omitted, because the page is printed above.
     assert checked[-3].endswith(f"mcpproxy rule {RULE}")
     asked = '      {"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a"}}'
     assert below(done.stdout) == [

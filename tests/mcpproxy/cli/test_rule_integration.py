@@ -1,4 +1,4 @@
-"""`mcpproxy rule`: the list, the pages, and the reference that is made of them."""
+"""`mcpproxy rule`: the list, the pages, and the reference generated from them."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def test_the_list_holds_every_rule_under_its_group() -> None:
 @pytest.mark.parametrize("columns", [50, 80, 200])
 def test_a_list_fits_on_a_terminal_and_breaks_between_words(columns: int) -> None:
     shown = re.sub(rb"\x1b\[[0-9;]*m", b"", on_terminal("rule", columns=columns)).decode()
-    # An id is never broken.
+    # An id is never split between lines.
     assert max(len(line) for line in shown.splitlines() if "/" not in line or len(line.split()) > 2) <= columns
     piped = mcpproxy("rule").stdout.decode()
     assert shown.split() == piped.split()

@@ -1,4 +1,4 @@
-"""The words of `mcpproxy run`: which are its own, and which are the server's command."""
+"""Which words of `mcpproxy run` are its own, and which belong to the server's command."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ SERVER = [sys.executable, "-c", "import sys; print(sys.argv[1:])"]
     "own", [[], ["--"], ["--name", "x"], ["--name", "x", "--"], ["--name=x", "--summary"]], ids=str
 )
 def test_options_end_at_the_first_word_that_is_none(tmp_path: Path, own: list[str], arguments: list[str]) -> None:
-    """Gemini CLI and Qwen Code drop the first `--` of a server's arguments, and PowerShell any unquoted one."""
+    """A `--` cannot be relied on: Gemini CLI and Qwen Code drop the first one, and PowerShell any unquoted one."""
     capture = tmp_path / "c.mcpcap"
     done = cold("run", "--capture", capture, *own, *SERVER, *arguments, HOME=str(tmp_path))
     assert (done.returncode, done.stdout.decode()) == (0, f"{arguments}\n")

@@ -1,4 +1,4 @@
-"""`mcpproxy scan` as typed: masked secrets, their places, and an exit code for CI."""
+"""`mcpproxy scan` as typed: masked secrets, their locations, and an exit code for CI."""
 
 import json
 from pathlib import Path

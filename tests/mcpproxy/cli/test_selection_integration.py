@@ -1,4 +1,4 @@
-"""What a name means: a server's newest capture, what widens that, and what stderr says of it."""
+"""What a name selects: a server's newest capture, the options that widen this, and what stderr reports."""
 
 import calendar
 import os
@@ -19,7 +19,7 @@ SESSIONS = (
     ("git", "20261115T100000Z-0003"),
     ("files", "20261120T100000Z-0004"),
 )
-"""An hour each."""
+"""Each session lasts an hour."""
 READING = ("show", "stats", "check", "verify", "info", "query", "export")
 
 
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def captured(path: Path, name: str) -> None:
-    """A capture whose file name says when it began."""
+    """Write a capture whose file name says when it began."""
     began_s = calendar.timegm(time.strptime(path.name[:16], "%Y%m%dT%H%M%SZ"))
     path.parent.mkdir(parents=True, exist_ok=True)
     opened = header(name=name, wall_ns=began_s * 10**9, capture=f"{path.stem[-4:]:0<32}")
@@ -40,7 +40,7 @@ def captured(path: Path, name: str) -> None:
 
 
 def read(home: Path, *arguments: str) -> tuple[str, str]:
-    """The captures that are read, by the last digit of their names, and what stderr says."""
+    """Returns the captures that are read, by the last digit of their names, and what stderr reports."""
     done = mcpproxy("verify", *arguments, cwd=home, MCPPROXY_CAPTURES=str(home / "captures"), HOME=str(home))
     found = "".join(line.split(".mcpcap")[0][-1] for line in done.stdout.decode().splitlines() if ".mcpcap" in line)
     return found, done.stderr.decode().replace(f"{home}/captures", "ROOT")
@@ -122,7 +122,7 @@ def test_what_is_being_recorded(home: Path) -> None:
             file.append(line)
         assert read(home, "--live")[0] == "9"
         assert b"0009" in mcpproxy("ls", "--live", MCPPROXY_CAPTURES=str(home / "captures")).stdout
-        # It is of any time from its beginning to now.
+        # A session being recorded covers any time from its beginning until now.
         assert "9" in read(home, "files", "--since", "1m")[0]
     finally:
         file.close()

@@ -1,4 +1,4 @@
-"""What `serve` refuses before it does anything: one line, exit 2, no capture."""
+"""What `serve` refuses before it does anything: one line on stderr, exit code 2, no capture."""
 
 import subprocess
 from pathlib import Path
@@ -40,13 +40,13 @@ MISTAKES: list[tuple[list[str], str]] = [
 
 
 def refused(*arguments: str, captures: Path) -> "subprocess.CompletedProcess[bytes]":
-    """What `serve` says and does before it listens, when it has been loaded already."""
+    """Run `serve` with arguments that it refuses before it listens, in a process that has loaded it."""
     done = python(SERVE, *arguments, MCPPROXY_CAPTURES=str(captures))
     assert not captures.exists()
     return done
 
 
-def test_what_makes_no_sense_is_told_in_one_line(tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported_in_one_line(tmp_path: Path) -> None:
     for arguments, told in MISTAKES:
         done = refused("serve", *arguments, captures=tmp_path / "captures")
         assert (done.returncode, done.stdout) == (2, b""), arguments

@@ -1,4 +1,4 @@
-"""`mcpproxy share` as typed: the copy, its account, what is chosen, and what is refused."""
+"""`mcpproxy share` as typed: the copy, its report, what is selected, and what is refused."""
 
 import json
 import re
@@ -22,7 +22,7 @@ MAIL = "marta.kowalska@acme-corp.io"
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """A call with a token and an address in it, a call without, and a note of the server that is no JSON."""
+    """A call with a token and an address in it, a call without, and a line of the server that is not JSON."""
     path = tmp_path / "original.mcpcap"
     text = f"your token is {TOKEN}, {MAIL}, order ACME-4711"
     path.write_bytes(
@@ -45,14 +45,14 @@ def capture(tmp_path: Path) -> Path:
 
 
 def share(capture: Path, *options: str, output: str = "copy.mcpcap") -> tuple[Path, bytes, int]:
-    """Share into a file beside the capture; returns the copy, what was printed, and the exit code."""
+    """Share into a file next to the capture; returns the copy, what was printed, and the exit code."""
     copy = capture.parent / output
     done = mcpproxy("share", capture, "-o", copy, *options)
     return copy, done.stdout + complaints(done), done.returncode
 
 
 def messages(copy: Path) -> list[str]:
-    """The bytes of the frames of a capture."""
+    """Returns the bytes of the frames of a capture."""
     records = [json.loads(line) for line in copy.read_text("utf-8").splitlines()]
     return [record["raw"] for record in records if record["rec"] == "frame"]
 
@@ -362,7 +362,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""A command that can write no file of more than 4 KiB."""
+"""A command that cannot write a file of more than 4 KiB."""
 
 
 @pytest.mark.parametrize("arguments", [("share", "-o", "copy.mcpcap"), ("report", "--redact", "-o", "copy.html")])

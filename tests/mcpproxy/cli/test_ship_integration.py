@@ -1,4 +1,4 @@
-"""`mcpproxy ship`: every closed capture is at the destination once, whenever the command was killed."""
+"""`mcpproxy ship`: every closed capture reaches the destination once, regardless of when the command is killed."""
 
 import fcntl
 import json
@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from captures.file import CaptureFile
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli import typed
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
@@ -25,7 +25,7 @@ SECRET = "ghp_" + "x7Kq2Lm9" * 4 + "Zt5B"
 DAY_1 = "2026-11-18"
 TABLES = {"captures", "sessions", "frames", "exchanges", "tools", "stderr"}
 
-# The audit events come just before each rename and removal. What no reader sees makes no difference.
+# The audit events come just before each rename and removal. Steps that no reader can notice are not counted.
 KILLED = """
 import fcntl, os, signal, sys
 left = int(sys.argv.pop(1))
@@ -58,7 +58,7 @@ parquet.MEMORY = table_export.MEMORY = "60MB"
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""Less than a tenth of what an export may take."""
+"""A command with less than a tenth of the memory that an export may use."""
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def shipped(place: Path, *arguments: str | Path) -> bytes:
 
 
 def killed_at(step: int, place: Path, *arguments: str | Path) -> bool:
-    """Ship, and kill that before its step-th change of a name; returns whether it lived that long."""
+    """Ship, and kill the command before its step-th rename or removal; returns whether it was killed."""
     words = (f"{step}", "ship", place, *arguments)
     done = typed.python(KILLED, *words, XDG_STATE_HOME=str(place.parent))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -100,14 +100,14 @@ def test_every_row_arrives_as_export_writes_it(captures: Path, tmp_path: Path) -
 
 
 def holds_secrets(lake: Path) -> tuple[bool, bool]:
-    """Whether rows do, and raw captures."""
+    """Returns whether the rows hold the secret, and whether the raw captures do."""
     raw = b"".join(path.read_bytes() for path in lake.glob("raw/*/*.mcpcap"))
     return SECRET in repr(rows(lake)), SECRET.encode() in raw
 
 
 @pytest.mark.costly("they are shipped with three sets of options")
 def test_secrets_are_replaced_unless_asked_otherwise(captures: Path, tmp_path: Path) -> None:
-    """In rows, and in raw captures, which are captures; other options ship again and leave nothing behind."""
+    """This holds for rows and raw captures, which stay valid; other options ship again and leave nothing behind."""
     lake = tmp_path / "lake"
     shipped(lake, "--raw", "--findings", captures)
     assert {file["table"] for file in named(lake)} == {*TABLES, "raw", "findings"}
@@ -148,7 +148,7 @@ def test_damage_is_told_once_and_never_deleted(captures: Path, tmp_path: Path) -
 
 
 def test_what_cannot_be_shipped_does_not_stop_the_others(captures: Path, tmp_path: Path) -> None:
-    """A file that is no capture, and a capture that needs too much memory."""
+    """One file is not a capture, and one capture needs too much memory."""
     (captures / "bad.mcpcap").write_bytes(b"nothing\n")
     large(captures / "large.mcpcap", 24, number=7)
     words = ("ship", tmp_path / "lake", "--unredacted", captures)
@@ -162,7 +162,7 @@ def test_what_cannot_be_shipped_does_not_stop_the_others(captures: Path, tmp_pat
 @pytest.mark.soak  # it takes 400 MB of frames to need more than an export may take
 def test_frames_need_no_more_memory_than_some_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typed, "DEADLINE_S", 600)
-    one = Written(tmp_path / "c.mcpcap", "many")
+    one = CaptureWriter(tmp_path / "c.mcpcap", "many")
     for number in range(8000):
         one.call(number, number, "search", text=os.urandom(25_000).hex())
     shipped(tmp_path / "lake", "--unredacted", one.close())
@@ -206,14 +206,14 @@ def test_a_kill_while_it_ships_again_is_made_good(stride: int, tmp_path: Path) -
 
 
 def copied(lake: Path, place: Path) -> Path:
-    """A data set that may be changed."""
+    """A copy of a data set that a test may change."""
     subprocess.run(["cp", "-a", lake, place], check=True)
     return place
 
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five captures of one day, and in `lake` all that ship makes of them."""
+    """Five captures of one day, and in `lake` everything that ship makes of them."""
     place = tmp_path_factory.mktemp("day")
     for number in range(5):
         written(place / "captures", number, OPENED, tables=4)
@@ -223,7 +223,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def compacted(day: Path) -> Path:
-    """Its data set, compacted."""
+    """The data set of that day, compacted."""
     lake = copied(day / "lake", day / "compacted")
     out = shipped(lake, "--unredacted", "--raw", "--compact", day / "captures")
     assert f"{lake}: 1 day compacted, 20 files into 4\n".encode() in out
@@ -241,7 +241,7 @@ def test_compaction_keeps_every_row_in_one_file_for_each_table(day: Path, compac
 def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(
     day: Path, compacted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the statement of the page about scale reads every row once."""
+    """The statement of the page about scale also reads every row once."""
     lake = copied(compacted, tmp_path / "lake")
     shipped(lake, "--unredacted", day / "captures/3.mcpcap")
     assert (rows(lake), is_tidy(lake)) == (rows(compacted), True)
@@ -268,7 +268,7 @@ def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(
 def test_a_kill_of_a_compaction_loses_and_repeats_nothing(
     again: bool, steps: Sequence[int], day: Path, compacted: Path, tmp_path: Path
 ) -> None:
-    """In the suite, before some of the changes of names: as files are written, and as the old ones go."""
+    """The suite kills before some renames and removals: while files are written, and while old ones are deleted."""
     origin, captures = (compacted, day / "captures/3.mcpcap") if again else (day / "lake", day / "captures")
     given: list[str | Path] = ["--unredacted", *([] if again else ["--raw"]), captures]
     before = rows(origin)
@@ -287,7 +287,7 @@ def test_a_kill_of_a_compaction_loses_and_repeats_nothing(
 
 
 def test_keep_deletes_what_is_old_and_at_the_destination(captures: Path, tmp_path: Path) -> None:
-    """And what is gone from there only once it is there again."""
+    """A capture that is gone from the destination is deleted only once it has been shipped again."""
     lake = tmp_path / "lake"
     os.utime(captures / "0.mcpcap", (0, 0))
     assert b": 1 capture deleted here, " in shipped(lake, "--keep", "30d", captures)
@@ -336,7 +336,7 @@ def test_the_captures_themselves_are_no_destination(tmp_path: Path) -> None:
 
 
 def test_two_runs_to_the_same_destination_do_not_mix(captures: Path, tmp_path: Path) -> None:
-    """And a second one after the first changes nothing."""
+    """A second run after the first changes nothing."""
     lake = tmp_path / "lake"
     shipped(lake, captures)
     before = {name: (lake / name).stat().st_mtime_ns for name in present(lake)}

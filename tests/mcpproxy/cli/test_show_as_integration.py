@@ -1,4 +1,4 @@
-"""`mcpproxy show --frame N --as`: what `tui` copies, printed."""
+"""`mcpproxy show --frame N --as` prints what `tui` copies."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ ANSWER = '{"jsonrpc":"2.0","id":2,"result":{"text":"\x7f\u202e\x9b0m\\u001b"}}'.
 
 @pytest.fixture
 def stdio(tmp_path: Path) -> Path:
-    """Frames 1 and 3 begin a session, 4 is a call, 5 its response, and 6 is no JSON; the server is `cat`."""
+    """Frames 1 and 3 begin a session, 4 is a call, 5 its response, and 6 is not JSON; the server is `cat`."""
     path = tmp_path / "stdio.mcpcap"
     said = [("c2s", START), ("s2c", b'{"jsonrpc":"2.0","id":1,"result":{}}'), ("c2s", CALL), ("s2c", ANSWER)]
     said.append(("s2c", b"loaded \x1b[31mred"))
@@ -41,7 +41,7 @@ def test_a_message_is_printed_with_its_own_numbers_and_nothing_that_acts(stdio: 
 
 
 def test_lines_of_stderr_are_printed_as_they_were_written(tmp_path: Path) -> None:
-    """A traceback in several records is a text again; what could act on a terminal is escaped."""
+    """A traceback in several records becomes one text again; what could control a terminal is escaped."""
     path = tmp_path / "stderr.mcpcap"
     said = [b"Traceback (most recent call last):", b'  File "<string>", line 1', b"\x1b[31mValueError: no"]
     made = [("stderr", members(delim="\n", whole=True, size=len(raw), raw=raw.decode())) for raw in said]
@@ -63,7 +63,7 @@ def test_lines_of_stderr_are_printed_as_they_were_written(tmp_path: Path) -> Non
 
 
 def test_a_shell_command_says_the_message_again_in_a_session_of_its_own(stdio: Path) -> None:
-    for number in ("3", "4"):  # for a response, it is the command of its request
+    for number in ("3", "4"):  # for a response, this is the command of its request
         done = mcpproxy("show", "--frame", number, "--as", "shell", stdio)
         assert (done.returncode, complaints(done)) == (0, b""), number
         ran = subprocess.run(

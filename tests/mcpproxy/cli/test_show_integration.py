@@ -1,4 +1,4 @@
-"""`mcpproxy show` as a process: what it prints of whole, damaged, growing and hostile captures, and how it ends."""
+"""`mcpproxy show` as a process: its output for whole, damaged, growing and hostile captures, and its exit codes."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from analysis.reading import Reading
 from captures.record import members
 from mcpproxy.cli.show import _Json
 from tests.analysis.http_trace import HttpTrace, notification
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
 from tests.examples import examples as so_many
 from tests.harness import DEADLINE_S
@@ -34,7 +34,7 @@ def written(path: Path, whole: list[bytes]) -> Path:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """Five calls that nobody answers."""
+    """Five calls without a response."""
     return written(tmp_path / "five.mcpcap", lines(MIDDLES))
 
 
@@ -72,7 +72,7 @@ def test_text_is_the_conversation_under_a_heading(capture: Path) -> None:
     ],
 )
 def test_the_heading_is_the_same_whatever_is_picked(tmp_path: Path, picks: tuple[str, ...]) -> None:
-    talk = Written(tmp_path / "twice.mcpcap", "weather")
+    talk = CaptureWriter(tmp_path / "twice.mcpcap", "weather")
     talk.handshake()
     talk.handshake(100, "2.0", "another")
     talk.call(200, 7, "late")
@@ -115,7 +115,7 @@ def test_tail_prints_only_the_last_lines(capture: Path) -> None:
     assert [row["seq"] for row in rows(shown.stdout)] == [4, 5, 6]
     whole = mcpproxy("show", capture).stdout.splitlines()
     end = next(number for number, line in enumerate(whole) if b"unanswered" in line and b"request" in line)
-    # What only the end shows stands behind the last lines and is none of them.
+    # What only the end of the session shows follows the last lines, and does not count as one of them.
     assert mcpproxy("show", "--tail", "4", capture).stdout.splitlines() == [whole[0], *whole[end - 4 :]]
 
 
@@ -156,7 +156,7 @@ def test_newest_capture_is_meant_where_none_is_named(tmp_path: Path) -> None:
 def test_a_row_of_json_has_the_members_of_its_record_and_two_more(tmp_path: Path) -> None:
     capture = written(tmp_path / "all.mcpcap", every_type())
     shown = rows(mcpproxy("show", "--json", capture).stdout)
-    # A giant frame is judged anew, so its verdict and with it the checksum are those of today.
+    # A giant frame is judged again on reading, so its verdict and its checksum differ from the stored ones.
     stored = [
         {
             name: value
@@ -220,7 +220,7 @@ def test_what_readers_disagree_about_has_no_message(tmp_path: Path, raw: bytes) 
 
 @pytest.mark.parametrize("raw", [raw for raw in AMBIGUOUS if raw.isascii()], ids=str)
 def test_last_line_without_its_end_has_no_message_either(tmp_path: Path, raw: bytes) -> None:
-    """The missing end is the first rule that it breaks, and hides the others."""
+    """The missing end is the first rule that the line breaks, and hides the others."""
     last = ("frame", members(dir="s2c", delim="", whole=False, raw=raw.decode()))
     capture = written(tmp_path / "cut.mcpcap", lines([("header", header()), last, CLOSE]))
     row = rows(shown_here(capture))[1]
@@ -237,7 +237,7 @@ def test_a_row_is_one_line_of_json_whatever_crossed(tmp_path: Path, raw: bytes) 
 
 
 def shown_here(capture: Path, text: str | None = None) -> bytes:
-    """What `show --json` prints, of all or of what a filter selects, without a process for each example."""
+    """Returns what `show --json` prints, filtered or not, without starting a process for each example."""
     reading = Reading(capture, in_records=True)
     printer = _Json(reading.fold, None if text is None else parse(text))
     return "".join(printer.text(row) for step in reading.to_end() for row in printer.on_step(step)).encode()
@@ -252,7 +252,7 @@ ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{"n":%d}}'
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Path:
-    """Three calls of which two are answered, a batch, a message over three lines, and what is no message."""
+    """Three calls of which two are answered, a batch, a message over three lines, and a line that is not a message."""
     batch = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"tools/list"}]'
     middles = [
         ("header", header()),
@@ -315,7 +315,7 @@ def test_a_selected_message_of_a_batch_stands_below_its_batch(talk: Path) -> Non
     _, *shown = mcpproxy("show", "--filter", "method:ping dir:c2s", talk).stdout.decode().splitlines()
     assert "batch of 2" in shown[0]
     assert "ping #7" in shown[1]
-    # The end tells which of the selected requests nobody answered, and counts no other.
+    # The end lists the selected requests without a response, and counts no others.
     assert "1 request unanswered" in shown[2]
     assert "ping #7" in shown[3]
     assert len(shown) == 4
@@ -390,7 +390,7 @@ def test_a_wrong_filter_is_exit_2_and_points_at_the_place(capture: Path, text: s
 
 
 def examples() -> list[tuple[str, int]]:
-    """The filters of the page, and how many messages of the demo each selects."""
+    """The filters of the page, and how many messages of the demo each one selects."""
     section = DOCS.read_text("utf-8").split("## Examples")[1].split("\n## ")[0]
     found = re.findall(r"^\| `(.+?)` \| .* \| (\d+) \|$", section, re.MULTILINE)
     return [(text, int(count)) for text, count in found]
@@ -405,7 +405,7 @@ def test_an_example_of_the_page_selects_what_it_says(text: str, count: int) -> N
     assert len(rows(shown_here(DEMO, text))) == count
 
 
-# ---- damage
+# ---- damaged captures
 
 
 @pytest.fixture
@@ -471,7 +471,7 @@ def test_one_bad_capture_among_several_keeps_the_others(capture: Path, tmp_path:
     assert b"#5" in done.stdout
 
 
-# ---- a reader that goes away
+# ---- a reader that closes the pipe
 
 
 def test_closed_pipe_is_a_silent_end(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`mcpproxy show --frame`, `--id` and `-v`: single messages, whole, with their partner, times and findings."""
+"""`mcpproxy show --frame`, `--id` and `-v`: complete single messages, with their counterpart, times and findings."""
 
 import fcntl
 import json
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from captures.record import members, stderr_members
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.captures.test_golden import CORPUS
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, python
-from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, record, said
+from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, frame_record, record
 
 CALL = (
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"price","arguments":{"of":%s}}}'
@@ -29,15 +29,15 @@ ROOTS = b'{"jsonrpc":"2.0","id":7,"method":"roots/list"}'
 def capture(tmp_path: Path) -> Path:
     talk = [
         ("header", header(name="library")),
-        said("c2s", INITIALIZE),
-        said("s2c", INITIALIZED),
-        said("c2s", CALL),
-        said("s2c", ANSWER),
+        frame_record("c2s", INITIALIZE),
+        frame_record("s2c", INITIALIZED),
+        frame_record("c2s", CALL),
+        frame_record("s2c", ANSWER),
         ("stderr", stderr_members(b"warning: low on shelves")),
-        said("c2s", HUNG),
-        said("c2s", CANCEL),
-        said("s2c", FOREIGN),
-        said("s2c", ROOTS),
+        frame_record("c2s", HUNG),
+        frame_record("c2s", CANCEL),
+        frame_record("s2c", FOREIGN),
+        frame_record("s2c", ROOTS),
     ]
     return record(tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap", [*talk, END])
 
@@ -103,7 +103,7 @@ def test_a_call_that_was_abandoned_says_so(capture: Path) -> None:
 
 
 def test_a_call_that_its_client_cancelled_by_closing_the_exchange_names_no_frame(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a", transport="http")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a", transport="http")
     head = {"method": "POST", "target": "/mcp", "headers": [["MCP-Protocol-Version", "2026-07-28"]]}
     talk.record(1, "exchange", conn=1, exchange=1, stage="request", request=head)
     raw = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "dig", "_meta": META}})
@@ -205,7 +205,7 @@ def test_frames_have_their_numbers_and_results_their_text(capture: Path) -> None
 
 
 def test_a_request_of_a_capture_that_grows_is_not_yet_answered(tmp_path: Path) -> None:
-    path = record(tmp_path / "open.mcpcap", [("header", header()), said("c2s", CALL)])
+    path = record(tmp_path / "open.mcpcap", [("header", header()), frame_record("c2s", CALL)])
     assert "outcome    unanswered" in shown(path, "--frame", "1")
     with open(path, "rb") as recorded:
         fcntl.flock(recorded, fcntl.LOCK_EX)  # as its recorder does
@@ -214,7 +214,7 @@ def test_a_request_of_a_capture_that_grows_is_not_yet_answered(tmp_path: Path) -
 
 def test_a_batch_is_written_once(tmp_path: Path) -> None:
     batch = b'[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]'
-    path = record(tmp_path / "batch.mcpcap", [("header", header()), said("c2s", batch), END])
+    path = record(tmp_path / "batch.mcpcap", [("header", header()), frame_record("c2s", batch), END])
     text = shown(path, "--frame", "1")
     assert text.count('"jsonrpc"') == 2
     assert [line[:15] for line in text.splitlines() if line.startswith("frame")] == [
@@ -230,8 +230,13 @@ def test_a_record_of_a_later_version_acts_on_nothing(tmp_path: Path) -> None:
 
 def test_the_request_that_was_probably_meant_is_named(tmp_path: Path) -> None:
     answer = b'{"jsonrpc":"2.0","id":99,"result":{}}'
-    talk = [("header", header()), said("c2s", INITIALIZE), said("s2c", INITIALIZED), said("c2s", CALL)]
-    path = record(tmp_path / "wrong.mcpcap", [*talk, said("s2c", answer), END])
+    talk = [
+        ("header", header()),
+        frame_record("c2s", INITIALIZE),
+        frame_record("s2c", INITIALIZED),
+        frame_record("c2s", CALL),
+    ]
+    path = record(tmp_path / "wrong.mcpcap", [*talk, frame_record("s2c", answer), END])
     assert "outcome    unanswered, probably answered by frame 4 with id 99" in shown(path, "--frame", "3")
     assert "answers    nothing: fits no request, ok; probably meant for tools/call price #7 (frame 3)" in shown(
         path, "--frame", "4"

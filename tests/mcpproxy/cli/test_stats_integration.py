@@ -1,4 +1,4 @@
-"""`mcpproxy stats`: figures of any number of captures, and what is said where they are not whole."""
+"""`mcpproxy stats`: figures of any number of captures, and what is reported where captures are incomplete."""
 
 import io
 import json
@@ -15,15 +15,15 @@ from analysis.store.stats import By, Figures, Sort, figures
 from mcpproxy.cli import stats as command
 from mcpproxy.report.stats import as_objects, as_text, gathered
 from mcpproxy.wording.spans import Style
-from tests.analysis.store.written import DAY, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 
 
 def weather(path: Path) -> Path:
-    """Ten calls, one of them failed; one without an answer; one answered with another type of id."""
-    one = Written(path, "weather", 1)
+    """Write ten calls, one of which fails, plus one without a response and one answered with another type of id."""
+    one = CaptureWriter(path, "weather", 1)
     one.handshake()
     for number in range(1, 11):
         one.call(100 * number, number, "forecast")
@@ -44,26 +44,26 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same for tests that change nothing."""
+    """The same capture, for tests that change nothing."""
     return weather(tmp_path_factory.mktemp("weather") / "one.mcpcap")
 
 
 @pytest.fixture(scope="module")
 def found(read_only: Path) -> list[dict[str, Any]]:
-    """All figures of it."""
+    """All figures of that capture."""
     return objects(read_only)
 
 
 @contextmanager
 def counted(*captures: Path) -> Iterator[Figures]:
-    """What the command asks about captures, to be asked without a command for each question."""
+    """Yields the command's figures of captures, so that not every question needs a command of its own."""
     with figures(sources(captures).readable, findings=False) as answer:
         assert answer.refused == []
         yield answer
 
 
 def told(*captures: Path, width: int = 80) -> tuple[list[dict[str, Any]], str]:
-    """What the command prints about captures, as objects and as text."""
+    """Returns what the command prints about captures, as objects and as text."""
     with counted(*captures) as answer:
         stats = gathered(answer, "call", has_findings=False)
     return list(as_objects(stats)), "\n".join(as_text(stats, Style.for_stream(io.StringIO(), {}), width))
@@ -116,7 +116,7 @@ def test_latencies_by_what_is_asked_for(read_only: Path) -> None:
 
 def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path) -> None:
     for number, name in enumerate(("", None)):
-        one = Written(tmp_path / f"{number}.mcpcap", name, number)  # type: ignore[arg-type]  # as a stranger writes it
+        one = CaptureWriter(tmp_path / f"{number}.mcpcap", name, number)  # type: ignore[arg-type]  # as a stranger writes it
         info = {} if name is None else {"clientInfo": {"name": name, "version": "1"}}
         one.ask(0, 0, "initialize", protocolVersion="2025-06-18", capabilities={}, **info)
         one.call(20, 1, "")
@@ -137,7 +137,7 @@ def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path) -> None:
 
 def test_what_was_cut_off_and_what_is_not_answered_where(tmp_path: Path) -> None:
     for number in range(2):
-        one = Written(tmp_path / f"{number}.mcpcap", "weather", number)
+        one = CaptureWriter(tmp_path / f"{number}.mcpcap", "weather", number)
         one.handshake()
         one.call(100, 1, "slow")
         path = one.close(200)
@@ -150,7 +150,7 @@ def test_what_was_cut_off_and_what_is_not_answered_where(tmp_path: Path) -> None
 
 
 def test_several_captures_are_one_screen(capture: Path) -> None:
-    other = Written(capture.with_name("two.mcpcap"), "other", 2)
+    other = CaptureWriter(capture.with_name("two.mcpcap"), "other", 2)
     other.call(1, 1, "forecast")
     other.answer(2, 1, content=[])
     other.close()
@@ -201,7 +201,7 @@ def test_a_copy_is_told_and_counts_once(name: str, capture: Path, tmp_path: Path
 
 
 def test_what_the_recorder_lost_is_told_and_what_a_killed_one_leaves_is_not() -> None:
-    """And neither is damage."""
+    """The torn end of a capture whose recorder was killed does not count as damage either."""
     done = mcpproxy("stats", CORPUS / "gap.mcpcap", CORPUS / "torn.mcpcap")
     assert done.returncode == 0
     assert done.stdout.startswith(b"2 captures ")
@@ -242,7 +242,7 @@ SORTED: dict[Sort, list[str]] = {
 
 
 def test_latencies_are_sorted_by_what_is_asked_for(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "weather", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "weather", 1)
     for number, (tool, ms) in enumerate(
         [*[("often", 1)] * 30, ("often", 60), ("fails", 3), ("fails", 3), ("slow", 40)]
     ):
@@ -264,7 +264,7 @@ def test_latencies_are_sorted_by_what_is_asked_for(tmp_path: Path) -> None:
 
 def test_days_come_in_their_order_unless_another_is_asked_for(tmp_path: Path) -> None:
     for day, calls in enumerate((1, 3, 2)):
-        one = Written(tmp_path / f"{day}.mcpcap", "weather", day, OPENED + day * DAY)
+        one = CaptureWriter(tmp_path / f"{day}.mcpcap", "weather", day, OPENED + day * DAY)
         for number in range(calls):
             one.call(number, number, "forecast")
         one.close()
@@ -286,7 +286,7 @@ def test_whose_time_it_was(found: list[dict[str, Any]]) -> None:
 
 
 def test_time_in_which_a_tool_waited_for_the_client_is_not_the_tool_s(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "weather", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "weather", 1)
     one.call(0, 1, "book")
     one.say(10, "s2c", id=1, method="elicitation/create", params={"message": "when?", "requestedSchema": {}})
     one.say(90, "c2s", id=1, result={"action": "decline"})
@@ -303,13 +303,13 @@ def test_time_in_which_a_tool_waited_for_the_client_is_not_the_tool_s(tmp_path: 
 
 def test_durations_that_add_up_to_more_than_any_number_are_cut(tmp_path: Path) -> None:
     long_ms = 3 * 2**61 / 1e6
-    captures = [Written(tmp_path / f"{number}.mcpcap", "a", number).close(long_ms) for number in (1, 2)]
+    captures = [CaptureWriter(tmp_path / f"{number}.mcpcap", "a", number).close(long_ms) for number in (1, 2)]
     (totals, *_), _ = told(*captures)
     assert totals["duration_ns"] == 2**63 - 1
 
 
 def test_every_figure_is_there_where_nothing_was_said(tmp_path: Path) -> None:
-    (totals, *rest), _ = told(Written(tmp_path / "none.mcpcap", "weather", 1).close())
+    (totals, *rest), _ = told(CaptureWriter(tmp_path / "none.mcpcap", "weather", 1).close())
     names = ["session_ms", "server_ms", "client_ms", "waiting_ms", "stalled_ms", "tool_ms"]
     assert [totals[name] for name in names] == [0] * len(names)
     assert [row["figure"] for row in rest] == ["time"]
@@ -317,7 +317,7 @@ def test_every_figure_is_there_where_nothing_was_said(tmp_path: Path) -> None:
 
 def test_a_name_cannot_become_a_part_of_a_statement(tmp_path: Path) -> None:
     name = "x'); drop table captures; --"
-    one = Written(tmp_path / "x.mcpcap", name, 1)
+    one = CaptureWriter(tmp_path / "x.mcpcap", name, 1)
     one.call(1, 1, name)
     one.answer(2, 1, content=[])
     found, _ = told(one.close())

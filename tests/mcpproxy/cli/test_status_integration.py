@@ -1,4 +1,4 @@
-"""`status` as typed: who was heard, when, through which entry, and what to do about routes that lead nowhere."""
+"""`status` as typed: which client was seen, when, by which entry, and what to do about routes that lead nowhere."""
 
 import json
 import os
@@ -18,7 +18,7 @@ __all__ = ["home"]
 
 
 def use(home: Path, words: dict[str, Any], client: str) -> None:
-    """Start a server as a client does, and greet it."""
+    """Start a server as a client does, and send the first message."""
     command = [words["command"], *words["args"]]
     subprocess.run(command, input=hello(client), env={"HOME": str(home)}, check=True)
 
@@ -121,7 +121,7 @@ def test_every_client_of_a_listener_is_heard(tmp_path: Path) -> None:
             for client, name in (("cursor", "cursor-vscode 9.9"), ("kiro", "Kiro 9.9")):
                 (row,) = rows(mcpproxy("status", client, "--json", cwd=tmp_path, HOME=str(tmp_path)))
                 assert (row["heard_from"], row["listening"], row["parent"]) == (name, True, None)
-        # Closed, its summary is kept.
+        # The capture is closed, but its summary is kept.
         for _ in range(2):
             (row,) = rows(mcpproxy("status", "cursor", "--json", cwd=tmp_path, HOME=str(tmp_path)))
             assert (row["heard_from"], row["listening"]) == ("cursor-vscode 9.9", False)

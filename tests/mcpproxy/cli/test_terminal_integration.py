@@ -1,4 +1,4 @@
-"""What foreign text does to a terminal: nothing. The captures here hold every trick in every place that is shown."""
+"""Untrusted text does not affect a terminal. These captures have every trick in every place that is shown."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def hostile_capture(path: Path) -> Path:
 ACTS = re.compile(
     "[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]|\u0301{9}"
 )
-"""Controls but for the ends of lines, bidirectional and invisible characters, and marks that paint over other lines."""
+"""Controls except line ends, bidirectional and invisible characters, and marks that paint over other lines."""
 
 COMMANDS = ["show", "show --color always", "show --time abs", "show --json", "info", "verify", "ls", "stats"]
 COMMANDS += ["stats --json", "stats --by client", "export OUT"]

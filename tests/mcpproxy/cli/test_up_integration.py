@@ -1,4 +1,4 @@
-"""`mcpproxy up`: every routed server with a URL is recorded, and nothing of it is changed."""
+"""`mcpproxy up`: every routed server with a URL is recorded, and its traffic is not changed."""
 
 import configparser
 import http.client
@@ -33,7 +33,7 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
 class Upstream(ThreadingHTTPServer):
-    """Answers every request, and remembers what it was asked."""
+    """Responds to every request, and keeps the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -60,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def upstream() -> Iterator[Upstream]:
 
 
 def install(home: Path, servers: dict[str, str], client: str = "cursor", *options: str) -> dict[str, str]:
-    """Route servers of a client; returns their URLs as the client has them then."""
+    """Route servers of a client; returns the URLs that the client's file then has."""
     installed(home, servers, client, *options)
     file = home / FILES[client]
     return {name: entry["url"] for name, entry in json.loads(file.read_text())["mcpServers"].items()}
@@ -93,7 +93,7 @@ def installed(home: Path, servers: dict[str, str], client: str = "cursor", *opti
 
 
 def post(url: str, message: bytes = PING) -> bytes | None:
-    """What a client gets; None while no listener is there."""
+    """Post a message; returns the body of the response, or None if there is no listener."""
     request = urllib.request.Request(url, message, {"Authorization": "Bearer x", "Content-Type": "application/json"})
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=DEADLINE_S) as answer:
@@ -103,7 +103,7 @@ def post(url: str, message: bytes = PING) -> bytes | None:
 
 
 def hello(client: str) -> bytes:
-    """The first line of a client."""
+    """Returns the first message of a client."""
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": client, "version": "9.9"}}
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode() + b"\n"
 
@@ -137,7 +137,7 @@ def test_install_again_says_that_clients_cannot_reach_what_was_routed_before_and
             assert up.stderr is not None
             up.stderr.readline()
             assert again().endswith("already routed\n")
-            # What is routed now is told alone, though the same file has both.
+            # Only the newly routed server is reported, although the file has both.
             file = tmp_path / FILES["cursor"]
             held = json.loads(file.read_text())
             held["mcpServers"]["near"] = {"url": f"http://127.0.0.1:{server.server_port}/near"}
@@ -241,7 +241,7 @@ def test_listeners_come_and_go_with_the_entries_that_use_them(tmp_path: Path) ->
         assert wait_until(lambda: post(url))
         assert mcpproxy("uninstall", "--all", cwd=tmp_path, HOME=str(tmp_path)).returncode == 0
         wait_until(lambda: post(url) is None)
-        # The last connection goes first, and then the capture is closed.
+        # The last connection ends first, and then the capture is closed.
         capture = captures(tmp_path, "far")[-1]
         wait_until(lambda: mcpproxy("verify", capture, HOME=str(tmp_path)).returncode == 0)
 
@@ -280,7 +280,7 @@ def test_a_state_that_cannot_be_read_stops_no_listener(tmp_path: Path) -> None:
                     os.mkfifo(state)
                 else:
                     state.write_text(garbage)
-                until = time.monotonic() + 1.5  # it looks every second
+                until = time.monotonic() + 1.5  # `up` checks every second
                 while time.monotonic() < until:
                     assert post(url)
                     time.sleep(0.1)
@@ -359,7 +359,7 @@ def test_a_second_one_says_that_one_is_running(tmp_path: Path) -> None:
         done = mcpproxy("up", HOME=str(tmp_path))
         assert (done.returncode, done.stdout) == (2, b"")
         assert done.stderr == f"mcpproxy: mcpproxy up is already running, as process {up.pid}\n".encode()
-        # What is routed already is not asked anew: the question would be in its capture.
+        # A server that is already routed is not probed again: the probe would be in its capture.
         server.asked.clear()
         assert mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path)).returncode == 0
         assert server.asked == []

@@ -1,4 +1,4 @@
-"""Commands as typed: each in its own process, without access to the user's captures."""
+"""Runs commands as typed: each in its own process, without access to the user's captures."""
 
 import fcntl
 import os
@@ -16,11 +16,11 @@ from tests.harness import ROOT
 from tests.warm import DEADLINE_S, Started, forks
 
 LOADED_LATE: Final = frozenset({"run", "serve", "tui"})
-"""Commands whose start is part of what they promise."""
+"""Commands whose start-up is part of what they promise."""
 
 
 def surroundings(changes: dict[str, str]) -> dict[str, str]:
-    """The environment of a command: that of the tests without mcpproxy's variables, with these changes."""
+    """Returns the environment of a command: that of the tests without mcpproxy's variables, plus these changes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCPPROXY_", "XDG_"))}
     return {**kept, "COLUMNS": "80", "LC_ALL": "C.UTF-8", **changes}
 
@@ -44,7 +44,7 @@ def python(
 
 
 def program_of_forks() -> str:
-    """The text of a program that stands in for `mcpproxy` in shells."""
+    """Returns the text of a program that stands in for `mcpproxy` in shells."""
     return forks().program()
 
 
@@ -77,7 +77,7 @@ def cold(
 
 
 def complaints(done: "subprocess.CompletedProcess[bytes]") -> bytes:
-    """What a command wrote to stderr, except which captures it reads."""
+    """Returns what a command wrote to stderr, except which captures it reads."""
     return b"".join(line for line in done.stderr.splitlines(True) if not line.startswith(b"mcpproxy: reading "))
 
 
@@ -104,7 +104,7 @@ def started(*arguments: str | Path, code: str = "", **environment: str) -> Itera
 def on_terminal(
     *arguments: str, columns: int = 80, cwd: Path | None = None, typed: bytes = b"", **environment: str
 ) -> bytes:
-    """Run a command on a terminal of so many columns, on which something is typed; returns its output."""
+    """Run a command on a terminal of that many columns, type something, and return the output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = surroundings({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})

@@ -1,10 +1,10 @@
-"""Commands that run in the process of the test."""
+"""A fixture that runs commands in the process of the test."""
 
 import pytest
 
-from tests.mcpproxy.clients.here import Here
+from tests.mcpproxy.clients.command_runner import CommandRunner
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Here:
-    return Here(monkeypatch, capfd)
+def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> CommandRunner:
+    return CommandRunner(monkeypatch, capfd)

@@ -17,14 +17,14 @@ URL = "https://example.com/mcp?key=zoq47"
 
 
 def nested(place: tuple[str | int, ...], value: Any) -> Any:
-    """A value inside nested maps with these names."""
+    """Returns a value inside nested maps with these names."""
     for key in reversed(place):
         value = {key: value}
     return value
 
 
 def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Two maps merged into one, inner maps likewise."""
+    """Returns two maps merged into one; inner maps are merged likewise."""
     return one | {
         name: merged(one[name], value) if isinstance(one.get(name), dict) and isinstance(value, dict) else value
         for name, value in other.items()
@@ -32,7 +32,7 @@ def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def stdio_entry(client: Client, command: tuple[str, ...] = COMMAND, form: StdioForm | None = None) -> dict[str, Any]:
-    """An entry with a command, in the first form of the client by default."""
+    """Returns an entry with a command, by default in the client's first form."""
     form = form or client.stdio[0]
     if form.args is None:
         return merged({"type": "local", "enabled": True}, nested(form.command, list(command)))
@@ -41,12 +41,12 @@ def stdio_entry(client: Client, command: tuple[str, ...] = COMMAND, form: StdioF
 
 
 def url_entry(client: Client, url: str = URL) -> dict[str, Any]:
-    """An entry with a URL."""
+    """Returns an entry with a URL."""
     return nested(client.urls[0], url)  # type: ignore[no-any-return]
 
 
 def text_of(client: Client, config: ConfigFile, servers: dict[str, dict[str, Any]]) -> str:
-    """A file that holds these servers in each of its maps."""
+    """Returns the text of a file that has these servers in each of its maps."""
     data: dict[str, Any] = {"theirs": {"x": "y"}}
     for pattern in config.maps:
         place = tuple("/home/you/project" if key == "*" else key for key in pattern)
@@ -60,7 +60,7 @@ def text_of(client: Client, config: ConfigFile, servers: dict[str, dict[str, Any
 
 
 def write(client: Client, config: ConfigFile, machine: Machine, servers: dict[str, dict[str, Any]]) -> Path:
-    """Write the file where the client looks for it first."""
+    """Write the file where the client looks first."""
     place = config.places[machine.system][0].replace("*", "x")
     (path,) = machine.resolve(place, client.overrides)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def write(client: Client, config: ConfigFile, machine: Machine, servers: dict[st
 
 
 def machine(home: Path, system: System = "linux", **environment: str) -> Machine:
-    """A machine with this home, and a project in it."""
+    """Returns a machine with this home and a project in it."""
     project = home / "project"
     (project / ".git").mkdir(parents=True, exist_ok=True)
     return Machine(system, home, environment, project)

@@ -1,4 +1,4 @@
-"""What is shown of a URL holds no secret, and NO_PROXY is understood as clients do."""
+"""The shown part of a URL holds no secret, and NO_PROXY is interpreted as clients do."""
 
 from mcpproxy.clients.addresses import authority, host, loopback_proxy, origin_shown
 

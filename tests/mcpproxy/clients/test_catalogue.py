@@ -1,4 +1,4 @@
-"""The catalogue of clients: complete rows, the places of each system, and the page that is made of it."""
+"""The catalogue of clients: complete rows, the paths of each system, and the page generated from it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that no client wrote: nothing in them makes a command fail with anything but a line about them."""
+"""Files that no client wrote: regardless of their content, a command fails only with a line about them."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.clients.catalogue import CLIENTS
-from mcpproxy.clients.installer import Refused, apply_plan, plans, routing, unrouting
+from mcpproxy.clients.installer import CannotChange, apply_plan, plans, routing, unrouting
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import find
 from mcpproxy.clients.state import InstallState
@@ -21,7 +21,7 @@ from mcpproxy.clients.wrapper import Wrapper
 from mcpproxy.doctor import config_checks
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.clients import homes
-from tests.mcpproxy.clients.here import Here
+from tests.mcpproxy.clients.command_runner import CommandRunner
 from tests.rows import row
 
 names = st.sampled_from(
@@ -48,7 +48,7 @@ maps = values | st.dictionaries(st.text(max_size=6), entries | values, max_size=
 def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any) -> None:
     config = client.files[0]
     if config.format == "toml":
-        return  # its values are a subset, and `tomllib` reads nothing else
+        return  # TOML has fewer kinds of values, and `tomllib` is its only reader
     machine, state = homes.machine(tmp_path), InstallState(tmp_path / "state")
     path = homes.write(client, config, machine, content)
     before = path.read_bytes()
@@ -61,7 +61,7 @@ def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any
         for plan in plans([find(client, machine)], decide, lambda _: True):
             try:
                 apply_plan(plan, decide, state)
-            except Refused:
+            except CannotChange:
                 assert path.read_bytes() == before
     path.unlink()
 
@@ -70,7 +70,7 @@ KINDS = ("folder", "fifo", "loop", "socket", "unreadable", "huge", "deep", "bina
 
 
 def put(path: Path, kind: str) -> None:
-    """Make something that no client would have written."""
+    """Make something in place of the file that no client would have written."""
     path.parent.mkdir(parents=True)
     if kind == "folder":
         path.mkdir()
@@ -79,7 +79,7 @@ def put(path: Path, kind: str) -> None:
     elif kind == "loop":
         path.symlink_to(path)
     elif kind == "socket":
-        # The address of a socket is short, so it is made somewhere else and moved here.
+        # A socket's path must be short, so the socket is made elsewhere and moved here.
         with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as bound:
             bound.bind(f"{short}/s")
             os.rename(f"{short}/s", path)
@@ -91,7 +91,7 @@ def put(path: Path, kind: str) -> None:
         path.write_bytes(texts[kind])
 
 
-def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, here: Here) -> None:
+def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, here: CommandRunner) -> None:
     for kind in KINDS:
         home = tmp_path / kind
         put(home / CURSOR, kind)
@@ -103,7 +103,7 @@ def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, here: Here) -
 
 
 def test_a_command_as_typed_ends_with_a_line_about_such_a_file(tmp_path: Path) -> None:
-    """As above, in a process of its own."""
+    """The same as above, in a process of its own."""
     put(tmp_path / CURSOR, "deep")
     done = mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path))
     assert done.returncode in (0, 1, 2)
@@ -125,7 +125,7 @@ ODD_FILES = {
 }
 
 
-def test_what_cannot_be_read_is_named_at_once(tmp_path: Path, here: Here) -> None:
+def test_what_cannot_be_read_is_named_at_once(tmp_path: Path, here: CommandRunner) -> None:
     for number, (kind, (name, text, reason)) in enumerate(ODD_FILES.items()):
         home = tmp_path / str(number)
         path = home / name
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_named_at_once(tmp_path: Path, here: Here) -> Non
         assert path.read_text() == text, kind
 
 
-def test_names_that_are_no_text(tmp_path: Path, here: Here) -> None:
+def test_names_that_are_no_text(tmp_path: Path, here: CommandRunner) -> None:
     path = tmp_path / GOOSE
     path.parent.mkdir(parents=True)
     path.write_text(
@@ -178,7 +178,7 @@ STATES += [
 STATES += [json.dumps({"files": {}, "listeners": [one]}) for one in LISTENERS]
 
 
-def test_a_state_that_we_did_not_write(tmp_path: Path, here: Here) -> None:
+def test_a_state_that_we_did_not_write(tmp_path: Path, here: CommandRunner) -> None:
     for number, state in enumerate(STATES):
         with row(state[:200]):
             home = tmp_path / str(number)

@@ -1,4 +1,4 @@
-"""Every client's files are routed and restored exactly, whatever was done to them meanwhile."""
+"""Every client's files are routed and restored exactly, regardless of what changed them in between."""
 
 import json
 from pathlib import Path
@@ -9,17 +9,17 @@ import pytest
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.command_line import command_words
 from mcpproxy.clients.effective import effective
-from mcpproxy.clients.installer import Refused, apply_plan, plans, routing
+from mcpproxy.clients.installer import CannotChange, apply_plan, plans, routing
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server, find
 from mcpproxy.clients.wrapper import PASSES, Wrapper, is_recorder, routed
 from tests.mcpproxy.clients import homes
-from tests.mcpproxy.clients.houses import PROGRAM, WRAPPER, House, client_of
+from tests.mcpproxy.clients.client_home import PROGRAM, WRAPPER, ClientHome, client_of
 
 
 def test_a_command_line_that_its_client_splits_is_left_alone(tmp_path: Path) -> None:
-    client, house = client_of("mcporter"), House(tmp_path)
+    client, house = client_of("mcporter"), ClientHome(tmp_path)
     whole = tmp_path / ".mcporter/my server"
     entries: dict[str, dict[str, Any]] = {
         "line": {"command": "npx -y 'a b'"},
@@ -64,7 +64,7 @@ def test_a_command_line_is_split_as_mcporter_splits_it(tmp_path: Path, text: str
 
 
 def test_one_server_of_two_is_restored(tmp_path: Path) -> None:
-    client, house = client_of("cursor"), House(tmp_path)
+    client, house = client_of("cursor"), ClientHome(tmp_path)
     names = {"a": homes.stdio_entry(client), "b": homes.stdio_entry(client)}
     path = homes.write(client, client.files[0], house.machine, names)
     before = path.read_bytes()
@@ -75,9 +75,9 @@ def test_one_server_of_two_is_restored(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_that_changes_while_it_is_written_is_planned_anew(tmp_path: Path) -> None:
-    """The client saves between our reading and our writing; both changes must be there afterwards."""
-    client, house = client_of("claude-code"), House(tmp_path)
+def test_a_file_that_changes_while_it_is_written_is_planned_again(tmp_path: Path) -> None:
+    """The client saves the file between mcpproxy's read and its write; both changes must be in the file afterwards."""
+    client, house = client_of("claude-code"), ClientHome(tmp_path)
     path = homes.write(client, client.files[1], house.machine, {"files": homes.stdio_entry(client)})
     route = routing(WRAPPER, house.state, {})
     (plan,) = plans([find(client, house.machine)], route, lambda _: True)
@@ -95,7 +95,7 @@ def test_a_file_that_changes_while_it_is_written_is_planned_anew(tmp_path: Path)
 
 
 def test_a_file_that_never_rests_is_left_alone(tmp_path: Path) -> None:
-    client, house = client_of("claude-code"), House(tmp_path)
+    client, house = client_of("claude-code"), ClientHome(tmp_path)
     path = homes.write(client, client.files[1], house.machine, {"files": homes.stdio_entry(client)})
     route = routing(WRAPPER, house.state, {})
     (plan,) = plans([find(client, house.machine)], route, lambda _: True)
@@ -104,7 +104,7 @@ def test_a_file_that_never_rests_is_left_alone(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes() + b" ")
         return route(server)
 
-    with pytest.raises(Refused, match="kept changing it"):
+    with pytest.raises(CannotChange, match="kept changing it"):
         apply_plan(plan, decide, house.state)
     assert all(server.routed is None for server in house.servers(client))
 
@@ -152,7 +152,7 @@ def test_a_recorder_is_told_from_a_program_that_was_given_its_command() -> None:
 
 
 def test_an_installation_that_is_gone_is_replaced(tmp_path: Path) -> None:
-    client, house = client_of("cursor"), House(tmp_path)
+    client, house = client_of("cursor"), ClientHome(tmp_path)
     entry = {"command": str(tmp_path / "gone/mcpproxy"), "args": ["run", "--name", "files", "--", "npx"]}
     path = homes.write(client, client.files[0], house.machine, {"files": entry})
     house.install(client)
@@ -164,7 +164,7 @@ def test_an_installation_that_is_gone_is_replaced(tmp_path: Path) -> None:
 
 
 def test_codex_is_told_the_resource(tmp_path: Path) -> None:
-    client, house = client_of("codex"), House(tmp_path)
+    client, house = client_of("codex"), ClientHome(tmp_path)
     path = homes.write(client, client.files[0], house.machine, {"far": {"url": homes.URL}})
     before = path.read_bytes()
     house.probes, house.ways = {homes.URL: Probe("oauth")}, ["oauth-resource"]
@@ -190,7 +190,7 @@ def test_codex_is_told_the_resource(tmp_path: Path) -> None:
     ids=str,
 )
 def test_what_a_probe_says_decides(tmp_path: Path, entry: dict[str, Any], probe: Probe, reason: str) -> None:
-    client, house = client_of("cursor"), House(tmp_path)
+    client, house = client_of("cursor"), ClientHome(tmp_path)
     homes.write(client, client.files[0], house.machine, {"far": {"url": homes.URL, **entry}})
     house.probes = {homes.URL: probe}
     (change,) = house.install(client)
@@ -202,7 +202,7 @@ def test_what_a_probe_says_decides(tmp_path: Path, entry: dict[str, Any], probe:
     "url", ["unix:///tmp/x", "https://you:secret@example.com/", "https://${HOST}/mcp", "https://[", "http://x:y/"]
 )
 def test_what_no_listener_can_stand_in_front_of_is_left_alone(tmp_path: Path, url: str) -> None:
-    client, house = client_of("vscode"), House(tmp_path)
+    client, house = client_of("vscode"), ClientHome(tmp_path)
     path = homes.write(client, client.files[0], house.machine, {"far": {"url": url}})
     before = path.read_bytes()
     house.probes = {url: Probe("open")}
@@ -213,7 +213,7 @@ def test_what_no_listener_can_stand_in_front_of_is_left_alone(tmp_path: Path, ur
 
 
 def test_one_listener_serves_the_same_server_of_two_clients(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    house = ClientHome(tmp_path)
     both = [client_of("cursor"), client_of("vscode")]
     for client in both:
         homes.write(client, client.files[0], house.machine, {"far": {"url": homes.URL}})
@@ -229,20 +229,20 @@ def test_one_listener_serves_the_same_server_of_two_clients(tmp_path: Path) -> N
 
 
 def test_no_word_of_ours_is_changed_by_a_shell(tmp_path: Path) -> None:
-    client, house = client_of("auggie"), House(tmp_path)
+    client, house = client_of("auggie"), ClientHome(tmp_path)
     homes.write(client, client.files[0], house.machine, {'my "server"; rm $HOME': homes.stdio_entry(client)})
     house.install(client)
     (server,) = house.servers(client)
     assert server.words[1:6] == ("run", "--name", "my-server-rm-HOME", PASSES, "--")
     spaced = Wrapper(("/Users/J Doe/bin/mcpproxy",))
-    change = routing(spaced, house.state, {})(House(tmp_path).servers(client)[0])
+    change = routing(spaced, house.state, {})(ClientHome(tmp_path).servers(client)[0])
     assert change.action == "keep"
     house.uninstall(client)
     assert routing(spaced, house.state, {})(house.servers(client)[0]).action == "skip"
 
 
 def test_both_shapes_of_opencode(tmp_path: Path) -> None:
-    client, house = client_of("opencode"), House(tmp_path)
+    client, house = client_of("opencode"), ClientHome(tmp_path)
     path = tmp_path / ".config/opencode/opencode.jsonc"
     path.parent.mkdir(parents=True)
     server = {"type": "local", "command": ["npx", "x"]}
@@ -258,7 +258,7 @@ def test_both_shapes_of_opencode(tmp_path: Path) -> None:
 
 
 def test_project_files_from_the_root_of_the_repository_down(tmp_path: Path) -> None:
-    client, house = client_of("codex"), House(tmp_path)
+    client, house = client_of("codex"), ClientHome(tmp_path)
     inner = house.machine.directory / "a/b"
     inner.mkdir(parents=True)
     for folder in (house.machine.directory, inner):

@@ -1,4 +1,4 @@
-"""The files of every client are routed and restored exactly, whatever was done to them meanwhile."""
+"""The files of every client are routed and restored exactly, regardless of what changed them in between."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from mcpproxy.clients.wrapper import Wrapper
 from tests.examples import examples
 from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.clients import homes
-from tests.mcpproxy.clients.houses import PROGRAM, WRAPPER, House, client_of
+from tests.mcpproxy.clients.client_home import PROGRAM, WRAPPER, ClientHome, client_of
 from tests.rows import row
 
 ROWS = [(client, config) for client in CLIENTS for config in client.files]
@@ -32,14 +32,14 @@ ON_SYSTEMS: list[tuple[Client, ConfigFile, System]] = [
     for system in ("linux", "macos")
     if system == "linux" or config.places[system] != config.places["linux"]
 ]
-"""Where a file has the same place on both systems, they cannot differ."""
+"""Where a file has the same path on both systems, Linux alone is tested."""
 
 
 @pytest.mark.costly("it routes and restores every file of every client, on two systems")
 def test_every_file_is_routed_once_and_restored_to_the_byte(tmp_path: Path) -> None:
     for number, (client, config, system) in enumerate(ON_SYSTEMS):
         with row(client.id, config.scope, system):
-            house = House(tmp_path / str(number), system)
+            house = ClientHome(tmp_path / str(number), system)
             names = {"files": homes.stdio_entry(client), "far": homes.url_entry(client), "odd": {"neither": 1}}
             path = homes.write(client, config, house.machine, names)
             before, mode = path.read_bytes(), path.stat().st_mode
@@ -69,7 +69,7 @@ def test_every_file_is_routed_once_and_restored_to_the_byte(tmp_path: Path) -> N
 def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Path) -> None:
     for client in CLIENTS:
         with row(client.id):
-            house = House(tmp_path / client.id)
+            house = ClientHome(tmp_path / client.id)
             entries = {f"form{at}": homes.stdio_entry(client, form=form) for at, form in enumerate(client.stdio)}
             path = homes.write(client, client.files[0], house.machine, entries)
             before = path.read_bytes()
@@ -77,14 +77,14 @@ def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Pa
             for server in house.servers(client):
                 assert server.words == (*WRAPPER.words(server.name), *homes.COMMAND)
             assert {change.action for change in house.install(client)} == {"keep"}
-            # Options that were not written then come in front of the others, and are changed where they are.
+            # New options are put before the existing words; options that are already there are changed in place.
             for machine in ("one", "two"):
                 house.wrapper = Wrapper((PROGRAM,), machine=machine)
                 assert {change.action for change in house.install(client)} == {"route"}
                 for server in house.servers(client):
                     own = (PROGRAM, "run", f"--machine={machine}", *WRAPPER.words(server.name)[2:])
                     assert server.words == (*own, *homes.COMMAND)
-            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
+            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as if the file had been edited
             house.uninstall(client)
             assert path.read_bytes() == before
 
@@ -92,7 +92,7 @@ def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Pa
 def test_without_a_backup_our_words_go_all_the_same(tmp_path: Path) -> None:
     for number, (client, config) in enumerate(ROWS):
         with row(client.id, config.scope):
-            house = House(tmp_path / str(number))
+            house = ClientHome(tmp_path / str(number))
             path = homes.write(client, config, house.machine, {"files": homes.stdio_entry(client)})
             before = path.read_bytes()
             house.install(client)
@@ -114,7 +114,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 @examples(12)
 @given(names=st.lists(st.sampled_from(sorted(EDITS)), unique=True), indent=st.sampled_from([None, 2, "\t"]))
 def test_edits_between_survive(tmp_path: Path, has_args: bool, names: list[str], indent: Any) -> None:
-    client, house = client_of("claude-code"), House(tmp_path)
+    client, house = client_of("claude-code"), ClientHome(tmp_path)
     files = {"command": "npx", "args": ["-y"]} if has_args else {"command": "npx"}
     config = {"mcpServers": {"files": files, "other": {"command": "x", "args": []}}, "theirs": 1}
     path = house.machine.home / ".claude.json"
@@ -135,7 +135,7 @@ def test_edits_between_survive(tmp_path: Path, has_args: bool, names: list[str],
 def test_a_bridge_is_written_and_taken_away(tmp_path: Path) -> None:
     for client in CLIENTS:
         with row(client.id):
-            house = House(tmp_path / client.id)
+            house = ClientHome(tmp_path / client.id)
             url = "https://example.com/mcp"
             entry = homes.url_entry(client, url) | {"type": "http"}
             path = homes.write(client, client.files[0], house.machine, {"far": entry})
@@ -148,16 +148,16 @@ def test_a_bridge_is_written_and_taken_away(tmp_path: Path) -> None:
                 assert server.words == (*WRAPPER.words("far"), "npx", "-y", "mcp-remote", url)
                 assert server.url is None
                 assert server.entry["type"] == client.stdio_type
-            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
+            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as if the file had been edited
             house.uninstall(client)
             assert path.read_bytes() == before
 
 
 def test_the_lock_of_cline_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Ten seconds in which nothing happens are possible on a busy machine.
+    # A busy machine may do nothing for ten seconds, so the limits are longer here.
     monkeypatch.setattr(folder_lock, "STALE_S", 10 * DEADLINE_S)
     monkeypatch.setattr(folder_lock, "WAIT_S", 10 * DEADLINE_S)
-    client, house = client_of("cline"), House(tmp_path)
+    client, house = client_of("cline"), ClientHome(tmp_path)
     path = homes.write(client, client.files[0], house.machine, {"files": homes.stdio_entry(client)})
     lock = path.with_name(f"{path.name}.lock")
     lock.mkdir()
@@ -166,7 +166,7 @@ def test_the_lock_of_cline_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     threads.start()
     wait_until(lambda: list(path.parent.glob("*.lock.tmp.*")))
     assert all(server.routed is None for server in house.servers(client))
-    lock.rename(tmp_path / "gone")  # at once: an emptied folder would be taken before it is removed
+    lock.rename(tmp_path / "gone")  # in one step: an emptied folder would be taken over before it is removed
     threads.join(DEADLINE_S)
     assert all(server.routed is not None for server in house.servers(client))
     assert [one.name for one in path.parent.iterdir()] == [path.name]

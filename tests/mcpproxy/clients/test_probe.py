@@ -1,4 +1,4 @@
-"""Which redirects the official SDKs follow, and so do we where we ask a server in their place."""
+"""Which redirects the official SDKs follow; mcpproxy follows the same when it probes a server in their place."""
 
 from mcpproxy.clients.probe import next_url
 

@@ -1,4 +1,4 @@
-"""The records of `install`: which copy counts, and what one copy cannot tell."""
+"""The records of `install`: which copy counts, and what a single copy does not know."""
 
 import json
 import time
@@ -49,7 +49,7 @@ def test_a_copy_that_could_not_be_written_is_the_older_one(copies: tuple[Path, P
         state.save()
         kept = full.read_bytes()
         full.unlink()
-        full.mkdir()  # no file can be put in its place
+        full.mkdir()  # no file can replace a folder
         state.listeners[0].name = "second"
         state.save()
         full.rmdir()

@@ -1,4 +1,4 @@
-"""Work that takes too long is given up, and what it raises is raised."""
+"""Work that takes too long is abandoned, and exceptions that it raises reach the caller."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The bundled server: against the official SDK in both eras, revision by revision, and as a process."""
+"""The bundled server: with the official SDK in both eras, revision by revision, and as a process."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 def ask(server: Server, said: list[bytes], message: object) -> list[Any]:
-    """Hand a message to a server in this process; returns what it says to it."""
+    """Send a message to a server in this process; returns the messages that the server sends."""
     said.clear()
     server.receive(message if isinstance(message, bytes) else encode(message).rstrip(b"\n"))
     return [json.loads(line) for chunk in said for line in chunk.splitlines()]
@@ -52,7 +52,7 @@ def initialize(revision: str) -> Json:
 
 
 async def _converse(mode: str, log: list[Any]) -> Json:
-    """Use everything that the server has, by the official client; its models check every answer."""
+    """Use all features of the server through the official client, whose models validate every response."""
     seen: Json = {"progress": []}
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
@@ -241,7 +241,8 @@ def test_a_lone_surrogate_comes_back_as_it_came(asking: Callable[[object], list[
 
 def test_log_messages_respect_the_level_of_the_session(asking: Callable[[object], list[Any]]) -> None:
     asking(initialize(HANDSHAKE[-1]))
-    # In a batch nothing runs aside, so every notification is there when receive() returns; hence the batch revision.
+    # In a batch nothing runs concurrently, so every notification is there when receive() returns; only this revision
+    # has batches.
     asking(initialize("2025-03-26"))
     slow = [request("tools/call", {"name": "slow_echo", "arguments": {"text": "x", "seconds": 0}})]
     assert next(m for m in asking(slow) if isinstance(m, dict))["method"] == "notifications/message"

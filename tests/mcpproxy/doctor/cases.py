@@ -1,4 +1,4 @@
-"""What the tests of `doctor` share: servers in a few lines, files of clients, and the command as typed."""
+"""What the tests of `doctor` share: servers in a few lines, clients' files, and the command as typed."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ def configure(home: Path, servers: dict[str, Any], file: str = ".claude.json", k
 
 
 UNSET = dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", *PROXIES), "")
-"""Variables that the machine of the tests may set, and that the tests are not about."""
+"""Variables that may be set on the machine of the tests, but that the tests are not about."""
 
 
 def doctor(home: Path, *arguments: str, code: int = 1, **variables: str) -> list[dict[str, Any]]:
@@ -46,13 +46,13 @@ def doctor(home: Path, *arguments: str, code: int = 1, **variables: str) -> list
 
 
 def examine(home: Path, text: str, code: int = 1) -> list[dict[str, Any]]:
-    """Run `doctor` on a server in Python; returns its verdicts."""
+    """Run `doctor` on a server written in Python; returns its verdicts."""
     configure(home, {"server": entry([sys.executable, "-c", text])})
     return doctor(home, "claude-code", "server", code=code)
 
 
 def verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """Each verdict with its evidence and advice, except a slow start, which depends on how busy the machine is."""
+    """Returns the evidence and advice by verdict, except for a slow start, which depends on how busy the machine is."""
     return {
         one["verdict"]: f"{one['evidence']} → {one['advice']}"
         for row in rows

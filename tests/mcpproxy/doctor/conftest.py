@@ -1,4 +1,4 @@
-"""The home of a user, with a project in it."""
+"""A made-up home with a project in it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every verdict is given on a real failure of its kind, and on no server that works."""
+"""Every verdict is given for a real failure of its kind, and none for a server that works."""
 
 import contextlib
 import json
@@ -121,7 +121,7 @@ APART = f'"{sys.executable}"', '["-c", "pass"]'
 def test_a_command_line_in_one_word_is_recognised(
     home: Path, client: str, file: str, text: str | dict[str, Any], advice: str
 ) -> None:
-    """The advice shows the words as this client's file would hold them."""
+    """The advice shows the separate words as this client's file would have them."""
     if isinstance(text, dict) and advice.endswith("in its args"):
         text["mcpServers"]["a"]["command"] = str(Path(sys.executable).parent / "mcpproxy")
     (home / file).parent.mkdir(parents=True)
@@ -154,7 +154,7 @@ def test_a_secret_behind_a_variable_is_not_in_the_advice(home: Path) -> None:
 
 
 def test_a_recorder_that_cannot_record_is_not_taken_for_the_server(home: Path) -> None:
-    """The directory for captures of a routed server has become a file."""
+    """The captures directory of a routed server is a file."""
     configure(home, {"a b": entry(good())}, ".cursor/mcp.json")
     assert mcpproxy("install", "cursor", "--capture", "own", cwd=home, HOME=str(home)).returncode == 0
     assert verdicts(doctor(home, "cursor", code=0)) == {}
@@ -203,7 +203,7 @@ def test_where_a_routed_server_records_is_found_as_its_recorder_finds_it(home: P
 
 
 def test_a_doctor_that_cannot_record_is_not_taken_for_the_server(home: Path) -> None:
-    """The recorder refuses to write below a directory in which everyone can rename entries."""
+    """The recorder refuses to write below a directory in which everyone can rename files."""
     loose = home / "loose"
     loose.mkdir()
     loose.chmod(0o777)
@@ -339,12 +339,12 @@ def test_no_answer_in_the_time_of_the_client(home: Path) -> None:
 
 def test_a_slow_start_is_measured_against_the_client(home: Path) -> None:
     from mcpproxy.clients.machine import Machine
-    from mcpproxy.doctor.examination import of_command, slowness
+    from mcpproxy.doctor.examination import examine_command, slowness
 
     machine = Machine("linux", home, dict(os.environ), home)
     recorder = (sys.executable, "-P", "-m", "mcpproxy")
     variables = dict(os.environ, HOME=str(home))
-    result = of_command("x", good(), variables, home, machine, recorder, 0.01)
+    result = examine_command("x", good(), variables, home, machine, recorder, 0.01)
     assert [one.verdict.id for one in result.diagnoses] == ["start/too-slow"]
     assert result.fails
     slow = [slowness(seconds, 30.0) for seconds in (None, 1.0, 16.0, 31.0)]
@@ -352,7 +352,7 @@ def test_a_slow_start_is_measured_against_the_client(home: Path) -> None:
 
 
 def test_a_server_gets_the_environment_of_its_client(home: Path) -> None:
-    """The good server names its first variable as a tool; Copilot CLI passes on PATH alone."""
+    """The good server has a tool named after its first variable; Copilot CLI passes on only PATH."""
     configure(home, {"fine": entry(good())}, ".copilot/mcp-config.json")
     variables = {"HTTPS_PROXY": "http://127.0.0.1:1", "NODE_EXTRA_CA_CERTS": "/x", "AAA": "1"}
     found = verdicts(doctor(home, "copilot", "fine", code=0, **variables))
@@ -444,7 +444,7 @@ FOLDERS = ("${userHome}", "${workspaceFolder}", "${workspaceFolderBasename}", "$
     [("cursor", ".cursor/mcp.json", "mcpServers"), ("vscode", ".config/Code/User/mcp.json", "servers")],
 )
 def test_variables_that_an_editor_defines(home: Path, client: str, file: str, key: str) -> None:
-    """The server works only if it gets their values."""
+    """The server works only if it gets the values of these variables."""
     values = [str(home), str(home / "project"), "project", "/", "/", "${userHome}"]
     code = f"import os, sys; assert sys.argv[1:] == {values!r}; assert os.environ['H'] == {str(home)!r}\n" + good()[-1]
     (home / "code.py").write_text(code)
@@ -463,7 +463,7 @@ def test_a_server_with_a_variable_that_only_its_client_knows_is_not_examined(hom
 
 
 def test_variables_of_mcporter(home: Path) -> None:
-    """As mcporter 0.9.0 and 0.12.3 were seen to pass them on."""
+    """The values are those that mcporter 0.9.0 and 0.12.3 were observed to pass on."""
     wanted = {"B": "x", "C": "y", "D": "mine", "E": "mine/z", "F": "at ${OURS}", "G": "${OURS:-z}"}
     code = (
         f"import os; assert {{n: os.environ.get(n) for n in 'BCDEFG'}} == {wanted!r}; assert not os.environ.get('A')\n"
@@ -582,7 +582,7 @@ def test_a_server_in_the_place_of_a_client(home: Path) -> None:
 
 
 def test_each_result_is_printed_as_soon_as_it_is_complete(home: Path) -> None:
-    """The server that hangs comes first in the file; Ctrl-C ends the command while it is awaited."""
+    """The server that hangs is first in the file; Ctrl-C ends the command while it waits for that server."""
     mark = home / "pid"
     code = f"import os,time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
     configure(home, {"silent": entry([sys.executable, "-c", code]), "fine": entry(good())}, ".cursor/mcp.json")
@@ -596,7 +596,7 @@ def test_each_result_is_printed_as_soon_as_it_is_complete(home: Path) -> None:
 
 
 def test_the_progress_names_who_is_awaited_and_leaves_one_line(home: Path) -> None:
-    """`late` answers only once the progress has named it alone."""
+    """`late` responds only after the progress line has named it alone."""
     done = home / "done"
     waits = f"\n        while not os.path.exists({str(done)!r}): time.sleep(0.01)"
     configure(home, {"late": entry(good("pass" + waits)), "fine": entry(good())}, ".cursor/mcp.json")
@@ -606,7 +606,7 @@ def test_the_progress_names_who_is_awaited_and_leaves_one_line(home: Path) -> No
     shown = b""
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=home, env=variables) as process:
         os.close(theirs)
-        with contextlib.suppress(OSError):  # at the end of a terminal
+        with contextlib.suppress(OSError):  # at the end of a terminal, a read may fail
             while data := os.read(ours, 65536):
                 shown += data
                 if b"waiting for late (1 of 2 done)" in shown:

@@ -1,4 +1,4 @@
-"""Servers of a project are started only if the user approved them or named them."""
+"""Servers of a project are started only if the user has approved or named them."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ def test_project_servers_that_were_not_approved(home: Path) -> None:
 
 
 def marking(home: Path) -> tuple[dict[str, Any], Path]:
-    """A server that works and leaves a mark when it is started."""
+    """Returns a server that works, and that writes a file when it is started."""
     mark = home / "started"
     return entry(good(f"open({str(mark)!r}, 'w').close()")), mark
 
@@ -45,7 +45,7 @@ def test_a_server_of_a_cloned_repository_is_started_only_by_its_name(home: Path,
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         configure(home, {"odd; name": server, "web": {"url": url}}, *PROJECT_FILES[client])
-        # Without a client, the file that Copilot shares with Claude Code counts as Claude Code's.
+        # If no client is named, the file that Copilot shares with Claude Code counts as Claude Code's.
         for words in ((client,), ()) if client != "copilot" else ((client,),):
             rows = doctor(home, *words, code=0)
             found = {row["server"]: row for row in rows if row["client"] == client}
@@ -110,7 +110,7 @@ def test_a_server_that_was_approved_in_the_client_is_started(home: Path) -> None
 
 
 def test_an_entry_that_another_overrides_is_started_only_by_its_name(home: Path) -> None:
-    """Claude Code uses the user's entry until the project's is approved."""
+    """Claude Code uses the user's entry until the project's entry is approved."""
     server, mark = marking(home)
     project = str((home / "project").resolve())
     configure(home, {"a": entry(good())}, "project/.mcp.json")

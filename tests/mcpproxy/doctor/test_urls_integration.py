@@ -1,4 +1,4 @@
-"""Every verdict on a server with a URL, on a real failure of its kind."""
+"""Every verdict on a server with a URL is given for a real failure of its kind."""
 
 import json
 import shutil
@@ -28,11 +28,11 @@ REDIRECTS = {
     "wants-tls": (308, "https://{}/streamable"),
     "plain": (307, "http://{}/streamable"),
 }
-"""Paths that are redirected: with which status, and where to, on this host."""
+"""Paths that are redirected: the status, and the target on this host."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Speaks as its path says."""
+    """Responds as its path says."""
 
     protocol_version = "HTTP/1.1"
 
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def test_urls(home: Path) -> None:
 
 
 def test_redirects(home: Path) -> None:
-    """What works, and which URL saves the detour."""
+    """A redirect that works is reported with the URL that avoids it."""
     with http_server() as base:
         configure(home, {"old": {"type": "sse", "url": f"{base}/sse-hop"}})
         for named, target in ((f"{base}/hop", "streamable"), (f"{base}/hops", "streamable"), ("claude-code", "sse")):
@@ -164,7 +164,7 @@ def test_redirects(home: Path) -> None:
 
 
 def test_a_closed_port_and_an_unknown_host(home: Path) -> None:
-    with socket.socket() as ours:  # which does not listen, so that the port refuses
+    with socket.socket() as ours:  # a bound port that does not listen refuses connections
         ours.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{ours.getsockname()[1]}/mcp"
         assert list(verdicts(doctor(home, url))) == ["http/port-closed"]
@@ -222,7 +222,7 @@ def test_loopback_through_a_proxy(home: Path) -> None:
 
 
 def test_a_route_that_is_cut_is_named_before_the_server_behind_it(home: Path) -> None:
-    """The client reaches neither, however well the server itself works."""
+    """The client reaches neither of them, even if the server itself works."""
     with http_server() as base:
         configure(home, {"a": {"url": f"{base}/streamable"}}, ".cursor/mcp.json")
         assert mcpproxy("install", "cursor", cwd=home, HOME=str(home), NO_PROXY="127.0.0.1").returncode == 0

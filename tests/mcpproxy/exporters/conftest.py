@@ -1,4 +1,4 @@
-"""The recordings that all modules export: one over stdio, one over HTTP."""
+"""The recordings that all test modules export: one over stdio, one over HTTP."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Captures that tests of exports share: real recordings over stdio and HTTP, and every conversation of the corpus."""
+"""Captures shared by the tests of exports: real recordings over stdio and HTTP, and conversations of the corpus."""
 
 import json
 import time
@@ -13,18 +13,18 @@ import duckdb
 from captures.file import CaptureFile
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT, Place
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
 from tests.mcpproxy.cli.typed import mcpproxy
 
 TRACES = sorted((ROOT / "tests/corpus/traces").glob("*.ndjson"))
 SECRETS = (b"hunter2-planted", b"sk-planted-0123456789abcdef", b"s3cret-planted-query", b"cookie-planted-99")
-"""Credentials in headers and queries of the HTTP recording; the recorder replaces them."""
+"""Credentials in headers and queries of the HTTP recording; the recorder redacts them."""
 
 
 def demo(folder: Path) -> Path:
-    """The bundled server, recorded over stdio."""
+    """Record the bundled server over stdio."""
     done = mcpproxy("demo", "--capture", folder)
     assert done.returncode == 0, done.stderr.decode()
     (capture,) = folder.rglob("*.mcpcap")
@@ -32,7 +32,7 @@ def demo(folder: Path) -> Path:
 
 
 def over_http(place: Place) -> Path:
-    """A recorded conversation over HTTP: a handshake in JSON, a call on a stream, a body that is not stored."""
+    """A conversation recorded over HTTP: a handshake in JSON, a call on a stream, a body that is not stored."""
     with Upstream(_server) as upstream:
         with serving(place, upstream.url + "?key=s3cret-planted-query") as served:
             with served.client() as client:
@@ -110,7 +110,7 @@ def _conversations(every: int) -> list[tuple[str, bytes]]:
 
 
 def corpus(folder: Path, every: int) -> list[Path]:
-    """Captures of every so many conversations of the corpus."""
+    """Write captures of one in `every` conversations of the corpus; returns their paths."""
     folder.mkdir()
     for name, data in _conversations(every):
         (folder / name).write_bytes(data)
@@ -122,13 +122,13 @@ _EXPORTED: dict[tuple[Any, ...], Path] = {}
 
 
 def counted(*captures: Path, folder: Path, where: str = "true", table: str = "exchanges") -> int:
-    """The number of rows of a table, which DuckDB itself reads in a database that `export` has written.
+    """Returns the number of rows of a table, which DuckDB itself reads in a database that `export` has written.
 
     The database is written below the folder, unless it was already written for the same captures.
     """
     holds = tuple((path, path.stat().st_size) for path in captures)
     if holds not in _EXPORTED:
-        own = folder / f"{len(_EXPORTED)}"  # a folder takes the tables of several captures, one after the other
+        own = folder / f"{len(_EXPORTED)}"  # a folder may get the tables of several sets of captures
         done = mcpproxy("export", "--format", "duckdb", "-o", own, *captures)
         assert done.returncode == 0, done.stderr.decode()
         _EXPORTED[holds] = own / "captures.duckdb"
@@ -149,8 +149,8 @@ BY_LATE_RESPONSE: Final = (
 
 
 def never_answered(path: Path) -> Path:
-    """A call that has no response when its server ends, after 600 ms and long before the capture does."""
-    one = Written(path, "files", 1)
+    """A call without a response: its server ends after 600 ms, long before the capture does."""
+    one = CaptureWriter(path, "files", 1)
     one.handshake()
     one.call(100, 2, "hung")
     one.record(700, "process", event="ended", status=0)
@@ -159,8 +159,8 @@ def never_answered(path: Path) -> Path:
 
 @contextmanager
 def being_recorded(path: Path) -> Iterator[Path]:
-    """A capture that began a minute ago, and whose last record is a call after 100 ms."""
-    one = Written(path.with_name("whole"), "files", 1, time.time_ns() - 60_000_000_000)
+    """A capture that began a minute ago, whose last record is a call after 100 ms."""
+    one = CaptureWriter(path.with_name("whole"), "files", 1, time.time_ns() - 60_000_000_000)
     one.handshake()
     one.call(100, 2, "hung")
     whole = one.close()
@@ -175,8 +175,8 @@ def being_recorded(path: Path) -> Iterator[Path]:
 
 
 def late(path: Path) -> Path:
-    """A call that times out, and is answered with an error all the same."""
-    one = Written(path, "files", 1)
+    """A call that times out, and gets an error response nevertheless."""
+    one = CaptureWriter(path, "files", 1)
     one.handshake()
     one.call(100, 2, "late")
     one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})

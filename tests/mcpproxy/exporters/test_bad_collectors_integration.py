@@ -1,4 +1,4 @@
-"""`export --to` with collectors that are broken or hostile: it ends, keeps little, and counts what did not arrive."""
+"""`export --to` with collectors that are broken or hostile: it ends, uses little memory, and counts what is lost."""
 
 import re
 import signal
@@ -35,14 +35,14 @@ peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").r
 atexit.register(lambda: print(peak() >> 10, file=sys.stderr))
 runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 """
-"""Says at the end how many MiB it took. Unlike `ru_maxrss`, this leaves out what the process was a copy of."""
+"""Prints at exit how many MiB it used. Unlike `ru_maxrss`, this omits the memory of the process it was forked from."""
 Answer = Callable[[socket.socket, threading.Event], None]
-"""What a collector does once it has read a request."""
+"""What a collector does after it has read a request."""
 
 
 @contextmanager
 def listening(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """A collector; yields its URL."""
+    """Run a collector; yields its URL."""
     over = threading.Event()
     server = socket.create_server(("127.0.0.1", 0))
 
@@ -56,7 +56,7 @@ def listening(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[str
 
     def serve(client: socket.socket) -> None:
         with suppress(OSError):
-            # The handshake comes with the first read.
+            # The TLS handshake happens at the first read.
             wire = tls.wrap_socket(client, server_side=True, do_handshake_on_connect=False) if tls else client
             with wire:
                 while read_request(wire):
@@ -89,7 +89,7 @@ def read_request(client: socket.socket) -> bool:
 
 
 def drip(client: socket.socket, over: threading.Event, text: bytes) -> None:
-    """A byte at a time, each well within the time-out of a read."""
+    """Send a byte at a time, each well within the time-out of a read."""
     for at in range(len(text)):
         client.sendall(text[at : at + 1])
         if over.wait(0.2):
@@ -142,7 +142,7 @@ def silent(client: socket.socket, over: threading.Event) -> None:
 
 @pytest.fixture(scope="module")
 def count(stdio: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
-    """How many spans the capture has."""
+    """The number of spans in the capture."""
     return len(exported(tmp_path_factory.mktemp("out") / "spans", stdio).spans)
 
 
@@ -160,7 +160,7 @@ NO_ANSWER = "no connection, or no answer in time"
 def dropped_by(
     url: str, spans: list[CallSpan], patch: pytest.MonkeyPatch, problem: str = NO_ANSWER, timeout_s: int = 1
 ) -> int:
-    """How many spans are given up, if the end comes after the first attempt.
+    """Returns how many spans are dropped if the sender is closed after the first attempt.
 
     A second is too little for TLS on a busy machine: a deadline that passes between `connect` and the handshake makes
     the `ssl` module leave its socket to the garbage collector, which warns.
@@ -198,7 +198,7 @@ def test_a_certificate_that_is_not_trusted(
     )
     with listening(closing, authority.context("IP:127.0.0.1")) as url:
         assert dropped_by(url, spans, monkeypatch, problem, 5) == len(spans)
-    # Once it is trusted, what follows is the collector's own fault.
+    # Once its certificate is trusted, the remaining failure is the collector's own.
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(authority.file))
     with listening(closing, authority.context("IP:127.0.0.1")) as url:
         assert dropped_by(url, spans, monkeypatch, timeout_s=5) == len(spans)
@@ -255,7 +255,7 @@ def test_once_the_head_has_come_the_rest_of_the_answer_does_not_matter(answer: A
 @pytest.mark.parametrize("answer", [endless_body, endless_redirect])
 def test_an_endless_answer_takes_no_memory(answer: Answer, stdio: Path) -> None:
     with listening(answer) as url:
-        # What is not limited is hundreds of megabytes within a time-out.
+        # Without a limit, hundreds of megabytes would arrive before the time-out.
         words = ["export", "--to", url, str(stdio)]
         done = subprocess.run([sys.executable, "-c", MEASURED, *words], capture_output=True, timeout=DEADLINE_S)
     assert done.returncode == (2 if answer is endless_redirect else 0), done.stderr

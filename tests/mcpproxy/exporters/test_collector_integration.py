@@ -1,4 +1,4 @@
-"""`export --to`: a real collector on loopback gets the spans, as they come or afterwards, even if it was down."""
+"""`export --to`: a real collector on loopback gets the spans, live or afterwards, even if it was down."""
 
 import gzip
 import os
@@ -30,7 +30,7 @@ from tests.mcpproxy.exporters.test_otlp_integration import METRICS, exported
 
 
 class Backend:
-    """A collector that takes OTLP over HTTP, and remembers what it got."""
+    """A collector that accepts OTLP over HTTP, and keeps what it got."""
 
     def __init__(self, listener: socket.socket | None, statuses: Iterator[int] | None, *, no_metrics: bool) -> None:
         self.spans: list[Any] = []
@@ -79,7 +79,7 @@ class Backend:
             self.metrics.append(ExportMetricsServiceRequest.FromString(body))
 
     def measured(self) -> dict[str, int]:
-        """The counts of the histograms that came last."""
+        """Returns the counts of the latest histograms."""
         counts: dict[str, int] = {}
         for resource in self.metrics[-1].resource_metrics if self.metrics else ():
             for scope in resource.scope_metrics:
@@ -107,7 +107,7 @@ def backend(
 
 @contextmanager
 def nothing_listens() -> Iterator[tuple[str, socket.socket]]:
-    """The URL of a port that is ours and refuses connections, until its socket listens."""
+    """Yields the URL of a reserved port that refuses connections until its socket listens."""
     with socket.socket() as ours:
         ours.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{ours.getsockname()[1]}", ours
@@ -131,7 +131,7 @@ def test_the_collector_gets_the_spans_of_the_file(stdio: Path, tmp_path: Path) -
 
 @contextmanager
 def following(*arguments: str | Path, place: Place, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """A live export, which is a process of its own."""
+    """Run a live export as a process of its own."""
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy", "export", "--follow", *arguments],
         stdin=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ def following(*arguments: str | Path, place: Place, **environment: str) -> Itera
 
 
 def talk(place: Place, count: int) -> Any:
-    """A server being recorded, that has answered so many pings."""
+    """Record a server that responds to that many pings; returns the session."""
     session = place.start(peer("echo"))
     for number in range(count):
         ask(session, number)
@@ -155,8 +155,8 @@ def talk(place: Place, count: int) -> Any:
 
 
 def ask(session: Any, number: int) -> None:
-    """A ping, and its answer."""
-    session.say(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
+    """Send a ping, and wait for its response."""
+    session.send(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
     assert session.line()
 
 

@@ -1,4 +1,4 @@
-"""HAR: it fits the schema of the format, mitmproxy reads it, and every exchange and message of the capture is in it."""
+"""HAR: valid by the schema of the format, readable by mitmproxy, and with every exchange and message of the capture."""
 
 import base64
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.captures.samples import header
 from tests.harness import DEADLINE_S, Place, frames, wait_until
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
@@ -38,7 +38,7 @@ def done() -> None:
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> jsonschema_rs.Validator:
-    """The schema of HAR 1.2, which many programs use."""
+    """The schema of HAR 1.2 that many programs use."""
     folder = installed("har-schema", "2.0.0", tmp_path_factory.mktemp("npm")) / "lib"
     parts = {path.name: json.loads(path.read_text("utf-8")) for path in folder.glob("*.json")}
     registry = jsonschema_rs.Registry([(f"json-schema:///{name}", part) for name, part in parts.items()])
@@ -56,7 +56,7 @@ def entries(out: Path, *arguments: str | Path) -> list[dict[str, Any]]:
 
 
 def read_by_mitmproxy(har: Path, folder: Path) -> list[list[Any]]:
-    """What mitmproxy reads in a file: method, URL, body, status, body of each flow."""
+    """Returns what mitmproxy reads in a file: method, URL, body, status, and body of each flow."""
     script = folder / "reader.py"
     script.write_text(READER)
     done = subprocess.run(
@@ -127,7 +127,7 @@ def test_mitmproxy_reads_what_crossed(http: Path, tmp_path: Path) -> None:
 
 
 def check_corpus(every: int, schema: jsonschema_rs.Validator, folder: Path) -> None:
-    """Export one in so many conversations over HTTP, and have all of them read."""
+    """Export one in `every` conversations over HTTP, and check that all are read."""
     made = corpus(folder / "captures", every)
     http = [path for path in made if b'"transport":"http"' in path.read_bytes()[:400]]
     found = entries(folder / "out.har", *http)
@@ -155,7 +155,7 @@ def test_every_conversation_of_the_corpus_fits_schema_and_mitmproxy(
 
 
 def test_a_body_that_is_not_text_is_base64(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
     head = {"method": "POST", "target": "/mcp", "version": "HTTP/1.1", "headers": []}
     answer = {"status": 200, "reason": "OK", "version": "HTTP/1.1", "headers": [["Content-Type", "application/json"]]}
     one.record(1, "exchange", conn=1, exchange=1, stage="request", request=head)
@@ -171,7 +171,7 @@ EVENTS = [["Content-Type", "text/event-stream"]]
 
 
 def exchange(
-    one: Written,
+    one: CaptureWriter,
     number: int,
     until_ms: float,
     *,
@@ -179,7 +179,7 @@ def exchange(
     answer_ms: float | None = None,
     by: str = "client",
 ) -> None:
-    """A call over HTTP, with or without a head of the response and an answer, that somebody ends."""
+    """Record a call over HTTP, with or without a response head and a response, until one side ends it."""
     at_ms = number * 10_000
     head = {"method": "POST", "target": "/mcp", "version": "HTTP/1.1", "headers": []}
     place: dict[str, Any] = {"conn": 1, "exchange": number}
@@ -203,7 +203,7 @@ def exchange(
 
 
 def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_does_not(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
     exchange(one, 1, 403, headers=None)
     exchange(one, 2, 403, headers=EVENTS)
     exchange(one, 3, 403, headers=EVENTS, answer_ms=200)
@@ -216,7 +216,7 @@ def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_d
         (None, "complete"),
         (None, "complete"),
     ]
-    # Nothing was received where nothing came.
+    # If nothing arrived, the receive time is 0.
     assert [(entry["timings"]["wait"], entry["timings"]["receive"]) for entry in found] == [
         (402, 0),
         (402, 0),
@@ -228,7 +228,7 @@ def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_d
 
 @pytest.mark.parametrize("upstream", ["http://[", "http://h:x/", "", "\x00", "x" * 10_000])
 def test_an_upstream_that_is_no_url_costs_only_the_origin(upstream: str, tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream=upstream)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream=upstream)
     head = {"method": "GET", "target": "/mcp?a=%ff&b", "version": "HTTP/1.1", "headers": [["Host", "h:1"]]}
     one.record(1, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client", peer="[::")
     (entry,) = entries(tmp_path / "out.har", one.close())
@@ -238,7 +238,7 @@ def test_an_upstream_that_is_no_url_costs_only_the_origin(upstream: str, tmp_pat
 
 
 def test_a_capture_of_stdio_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.close()
     done = mcpproxy("export", "--format", "har", "-o", tmp_path / "out.har", tmp_path / "one.mcpcap")

@@ -1,4 +1,4 @@
-"""Markdown: GitHub's own parser reads it, and no text of a peer becomes a link, mention, reference or element."""
+"""Markdown: GitHub's own parser reads it, and no peer's text becomes a link, mention, reference or element."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
 
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import counted
 from tests.mcpproxy.html_report.conversations import busy
@@ -31,7 +31,7 @@ OURS = {"h2", "h3", "p", "div", "table", "tr", "th", "td", "code", "pre", "detai
 
 
 class Rendered(HTMLParser):
-    """What GitHub's parser makes of a text: its elements, and the text outside of code."""
+    """What GitHub's parser makes of a text: its elements, and the text inside and outside of code."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -66,8 +66,8 @@ class Rendered(HTMLParser):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture with every such text in every place that is printed."""
-    one = Written(tmp_path_factory.mktemp("x") / "one.mcpcap", "@octocat #1", 1, tool="@octocat ```")
+    """A capture with each hostile text in every place that is printed."""
+    one = CaptureWriter(tmp_path_factory.mktemp("x") / "one.mcpcap", "@octocat #1", 1, tool="@octocat ```")
     number = 1
     one.handshake(0, "@octocat", HOSTILE[0])
     at = 20
@@ -100,7 +100,7 @@ def test_no_text_of_a_peer_acts_or_leaves_its_place(hostile: Path) -> None:
     outside = "".join(rendered.outside)
     assert not re.search(r"octocat|evil|alert|heading|#\d|GH-|link|image|CDATA", outside), outside
     assert "octocat" in "".join(rendered.inside)
-    # Summaries and details as many as messages that have a body.
+    # Each `<details>` has its `<summary>`.
     assert rendered.elements.count("details") == rendered.elements.count("summary")
 
 
@@ -124,7 +124,7 @@ def test_it_begins_with_versions_and_findings(stdio: Path) -> None:
 
 
 def _findings(text: str) -> list[tuple[str, str, int, int]]:
-    """Level, rule, first frame and count of the rows of findings."""
+    """Returns level, rule, first frame and count of the rows of findings."""
     cell = r"<td><code>([^<]*)</code></td>"
     rows = re.findall(rf"<tr>{cell * 5}", text.partition("### Conv")[0])
     return [(level, rule, int(frame), int(times)) for level, rule, _, frame, times in rows]
@@ -154,7 +154,7 @@ def test_export_writes_the_same(stdio: Path, tmp_path: Path) -> None:
 
 
 def test_a_long_body_is_cut_and_says_how_to_see_all_of_it(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     number = one.call(20, 2, "a", text="x" * 100_000)
     text = shown(one.close())
@@ -165,7 +165,7 @@ def test_a_long_body_is_cut_and_says_how_to_see_all_of_it(tmp_path: Path) -> Non
 
 
 def test_what_an_issue_cannot_hold_is_told(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     for number in range(20):
         one.call(20 + number, number, "a", text="x" * 8_000)
     done = mcpproxy("export", "--format", "markdown", "-o", tmp_path / "out.md", one.close())

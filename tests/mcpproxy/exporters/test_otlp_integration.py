@@ -1,4 +1,4 @@
-"""OTLP: OpenTelemetry's own messages read what is written, with the counts and the causes of the capture."""
+"""OTLP: OpenTelemetry's own message types parse the output, which has the counts and the causes of the capture."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ from mcpproxy.exporters.otlp import histograms
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
 from mcpproxy.exporters.otlp.histograms import Histograms
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import (
     BY_LATE_RESPONSE,
@@ -34,11 +34,11 @@ METRICS = {f"mcp.{side}.{what}.duration" for side in ("client", "server") for wh
 
 
 class Told:
-    """What a file of OTLP/JSON says, read by the official messages."""
+    """The content of an OTLP/JSON file, parsed by the official message types."""
 
     def __init__(self, path: Path) -> None:
         self.spans: list[tuple[dict[str, Any], Span]] = []
-        """With the attributes of the resource."""
+        """The spans, each with the attributes of its resource."""
         self.points: list[tuple[Metric, HistogramDataPoint]] = []
         for line in path.read_bytes().splitlines():
             message = json.loads(line)
@@ -62,13 +62,13 @@ class Told:
                     self.points += [(metric, point) for point in metric.histogram.data_points]
 
     def named(self, name: str) -> list[Span]:
-        """The spans with a name: those of the sides that asked, then those of the sides that were asked."""
+        """Returns the spans with a name: first those of the senders of the requests, then those of the receivers."""
         found = [span for _, span in self.spans if span.name == name]
         return sorted(found, key=lambda span: span.kind, reverse=True)
 
 
 def _with_base64(message: dict[str, Any]) -> dict[str, Any]:
-    """OTLP/JSON writes ids in hexadecimal, and protobuf's own JSON in base64: the only difference between them."""
+    """Returns OTLP/JSON as protobuf's own JSON: ids are in base64 instead of hexadecimal, the only difference."""
     for resource in message["resourceSpans"]:
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
@@ -113,7 +113,7 @@ def test_each_call_is_a_span_of_both_sides(stdio: Path, http: Path, tmp_path: Pa
 
 
 def check_corpus(every: int, folder: Path) -> None:
-    """Each call of one in so many conversations has its spans."""
+    """Check that each call of one in `every` conversations has its spans."""
     captures = corpus(folder / "captures", every)
     told = exported(folder / "out", folder / "captures")
     calls = counted(folder / "captures", folder=folder / "tables")
@@ -169,7 +169,7 @@ def test_a_call_joins_the_trace_that_its_request_names(http: Path, tmp_path: Pat
     assert server.trace_id == client.trace_id
     asking, asked = told.named("roots/list")
     assert {asked.trace_id, asking.trace_id} == {client.trace_id}
-    # The server asks in the course of the call, so what it asks is a child of its own work on it.
+    # The server sends this request during the call, so its span is a child of the server's span of the call.
     assert asking.parent_span_id == server.span_id
     assert asked.parent_span_id == asking.span_id
     services = [service["service.name"] for service, span in told.spans if span.name == "roots/list"]
@@ -213,14 +213,14 @@ def test_arguments_and_results_are_exported_on_request_only(stdio: Path, http: P
     client, _ = with_them.named("tools/call add")
     assert values(client.attributes)["gen_ai.tool.call.arguments"] == '{"a":1}'
     assert json.loads(values(client.attributes)["gen_ai.tool.call.result"])["content"][0]["text"] == "two\nlines ü"
-    # They would make a series of each call.
+    # As attributes of metrics, they would make a separate series of each call.
     assert not [
         name for _, point in with_them.points for name in values(point.attributes) if name.startswith(sensitive)
     ]
 
 
 def test_errors_have_their_type_and_the_servers_fault_is_the_servers(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
     one.handshake()
     one.call(20, 2, "a")
     one.refuse(21, 2, -32602, "no such thing")
@@ -241,7 +241,7 @@ def test_errors_have_their_type_and_the_servers_fault_is_the_servers(tmp_path: P
         if span.name.startswith("tools/call")
     }
     assert found["tools/call a", False] == ("-32602", "-32602", "no such thing")
-    assert found["tools/call a", True] == (None, "-32602", "")  # the caller's fault
+    assert found["tools/call a", True] == (None, "-32602", "")  # the client's fault
     assert found["tools/call b", False] == ("tool_error", None, "")
     assert found["tools/call c", False] == ("timeout", None, "")
     assert found["tools/call d", False] == ("no_response", None, "")
@@ -256,7 +256,7 @@ def test_a_cancelled_call_ends_there_and_says_how_late_its_response_was(tmp_path
         assert attributes["mcpproxy.response.frame"] > attributes["mcpproxy.frame"]
         assert "rpc.response.status_code" not in attributes
     counts = [point for metric, point in told.points if metric.name == "mcp.client.operation.duration"]
-    assert sum(point.count for point in counts) == 2  # with the handshake
+    assert sum(point.count for point in counts) == 2  # including the handshake
 
 
 def test_a_span_that_is_sent_live_does_not_wait_for_a_late_response(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_filter_selects_calls(stdio: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wall_ns", [-5, 1 << 70, (1 << 63) - 1, True, None])
 def test_times_that_no_reader_can_hold_are_bounded(wall_ns: Any, tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "files", 1, wall_ns)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "files", 1, wall_ns)
     one.handshake()
     told = exported(tmp_path / "out", one.close())
     assert len(told.spans) == 2
@@ -336,13 +336,13 @@ def test_names_of_peers_cannot_make_series_without_end(
     assert histograms.MAX_SERIES == 2_000
     kept = 50
     monkeypatch.setattr(histograms, "MAX_SERIES", kept)
-    one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
     one.handshake()
     for number in range(kept + 200):
         one.call(20 + number, number + 2, f"tool-{number}")
         one.answer(20 + number, number + 2, content=[])
     one.close()
-    other = Written(tmp_path / "other.mcpcap", "files", 2, 1_795_000_000_000_000_000)
+    other = CaptureWriter(tmp_path / "other.mcpcap", "files", 2, 1_795_000_000_000_000_000)
     other.handshake()
     other.close()
     words = ["--format", "otlp", "-o", tmp_path / "out", tmp_path / "one.mcpcap", tmp_path / "other.mcpcap"]
@@ -352,4 +352,4 @@ def test_names_of_peers_cannot_make_series_without_end(
     overflow = [point for _, point in told.points if "otel.metric.overflow" in values(point.attributes)]
     total = sum(point.count for metric, point in told.points if metric.name == "mcp.client.operation.duration")
     assert len(overflow) == 4, "one for each histogram, however many captures have them"
-    assert total == kept + 202  # with a handshake of each
+    assert total == kept + 202  # including a handshake of each

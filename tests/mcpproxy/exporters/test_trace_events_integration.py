@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.analysis.store.written import MS, OPENED, Written
+from tests.analysis.store.capture_writer import MS, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import (
     BY_LATE_RESPONSE,
@@ -35,7 +35,7 @@ def events(out: Path, *arguments: str | Path) -> list[Event]:
 
 
 def check(found: list[Event]) -> None:
-    """What the format requires of all events."""
+    """Check what the format requires of all events."""
     assert {event["ph"] for event in found} <= set("MbeXsfC")
     assert all(event["ph"] == "M" or event["ts"] >= 0 for event in found)
     check_calls(found)
@@ -47,7 +47,7 @@ def check(found: list[Event]) -> None:
 
 
 def check_calls(found: list[Event]) -> None:
-    # Async pairs: one `b` and one `e` for each id, which are of one name and category, in this order.
+    # Async pairs: one `b` and one `e` for each id, with one name and category, in this order.
     pairs = defaultdict(list)
     for event in found:
         if event["ph"] in "be":
@@ -61,7 +61,7 @@ Slices = dict[tuple[int, int], list[tuple[float, float]]]
 
 
 def check_messages(found: list[Event]) -> Slices:
-    # Slices of a thread must nest: ours never overlap.
+    # Slices of a thread must nest; these never overlap.
     slices: Slices = defaultdict(list)
     for event in found:
         if event["ph"] == "X":
@@ -75,7 +75,7 @@ def check_messages(found: list[Event]) -> Slices:
 
 
 def check_arrows(found: list[Event], slices: Slices) -> None:
-    # An arrow begins and ends in a slice of its thread, or it is not drawn.
+    # An arrow is drawn only if it begins and ends in a slice of its thread.
     flows = defaultdict(list)
     for event in found:
         if event["ph"] in "sf":
@@ -98,7 +98,7 @@ def test_each_call_is_a_pair_and_each_message_a_slice(stdio: Path, http: Path, t
 
 
 def check_corpus(every: int, folder: Path) -> None:
-    """One in so many conversations follows the format."""
+    """Check that one in `every` conversations follows the format."""
     captures = corpus(folder / "captures", every)
     found = events(folder / "out.json", folder / "captures")
     assert Counter(event["ph"] for event in found)["b"] == counted(folder / "captures", folder=folder / "tables")
@@ -126,7 +126,7 @@ def test_an_arrow_leads_to_what_the_server_asks_in_the_course_of_a_call(http: Pa
 
 def test_captures_share_one_clock_and_servers_of_one_name_one_process(tmp_path: Path) -> None:
     for number, name in enumerate(("a", "b", "a")):
-        one = Written(tmp_path / f"{number}.mcpcap", name, number, OPENED + number * 1000 * MS)
+        one = CaptureWriter(tmp_path / f"{number}.mcpcap", name, number, OPENED + number * 1000 * MS)
         one.handshake(5)
         one.close()
     found = events(tmp_path / "out.json", tmp_path)
@@ -137,7 +137,7 @@ def test_captures_share_one_clock_and_servers_of_one_name_one_process(tmp_path: 
 
 
 def test_counters_say_how_much_waits(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.call(20, 2, "a")
     one.call(21, 3, "b")
@@ -151,7 +151,7 @@ def test_counters_say_how_much_waits(tmp_path: Path) -> None:
 
 
 def test_a_call_ends_with_its_cancellation_and_says_how_late_its_response_was(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.call(100, 2, "late")
     one.call(110, 3, "left")
@@ -174,7 +174,7 @@ def test_a_call_ends_with_its_cancellation_and_says_how_late_its_response_was(tm
 
 
 def lengths_ms(found: list[Event]) -> dict[str, float]:
-    """By name, how long each call is drawn."""
+    """Returns how long each call is drawn, by name."""
     ends = {event["id"]: event["ts"] for event in found if event["ph"] == "e"}
     return {event["name"]: (ends[event["id"]] - event["ts"]) / 1e3 for event in found if event["ph"] == "b"}
 

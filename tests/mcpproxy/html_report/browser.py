@@ -40,7 +40,7 @@ _WALK: Final = """
 
 
 def chromium() -> str:
-    """The browser that is installed; skips if there is none."""
+    """Returns the path of the installed browser; skips if there is none."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip("no Chromium is installed (Debian: apt-get install chromium)")
@@ -49,12 +49,12 @@ def chromium() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """The browser; it can resolve no names."""
+    """Start the browser; it cannot resolve host names."""
     from playwright.sync_api import sync_playwright
 
     program = chromium()
     with sync_playwright() as playwright:
-        # In a container, there is no user namespace for the browser's sandbox.
+        # Root in a container has no user namespace for the browser's sandbox.
         flags = ["--host-resolver-rules=MAP * ~NOTFOUND", *(["--no-sandbox"] if os.getuid() == 0 else [])]
         started = playwright.chromium.launch(executable_path=program, args=flags)
         try:
@@ -83,7 +83,7 @@ class Opened:
         self.wait("payloads")
 
     def restart(self) -> None:
-        """Open the report again, without anything that has been done in it."""
+        """Open the report again, without any state of an earlier visit."""
         self.run("localStorage.clear()")
         self.page.goto("about:blank")
         self.requests.clear()
@@ -91,11 +91,11 @@ class Opened:
         self.go()
 
     def wait(self, state: str) -> None:
-        """Wait until so much of the report is read."""
+        """Wait until that much of the report is read."""
         self.page.wait_for_selector(f'html[data-ready="{state}"]', state="attached")
 
     def run(self, expression: str) -> Any:
-        """The value of an expression in the page."""
+        """Returns the value of an expression in the page."""
         options = {"expression": expression, "awaitPromise": True, "returnByValue": True}
         answer = self._cdp.send("Runtime.evaluate", options)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
@@ -108,13 +108,13 @@ class Opened:
         return titles
 
     def work_s(self) -> float:
-        """The time that scripts, styles and layout have taken so far, even if the machine is busy with other things."""
+        """Returns the time spent on scripts, styles and layout so far, even if the machine is otherwise busy."""
         self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
         figures = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
         return float(figures["ScriptDuration"] + figures["LayoutDuration"] + figures["RecalcStyleDuration"])
 
     def rows(self, name: str = "traffic") -> list[str]:
-        """The text of the rows of a list that exist now."""
+        """Returns the text of the rows of a list that exist now."""
         made = f"[...document.querySelectorAll('table.{name} tbody tr:not(.space)')].map((row) => row.textContent)"
         texts: list[str] = self.run(made)
         return texts
@@ -124,7 +124,7 @@ class Opened:
 def opened(
     started: Browser, file: Path, *, scheme: Literal["light", "dark"] = "light", width: int = 1280, height: int = 860
 ) -> Iterator[Opened]:
-    """A report in a window of its own."""
+    """Open a report in a window of its own."""
     context = started.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
     context.add_init_script(_LISTENER)
     try:

@@ -1,4 +1,4 @@
-"""One browser for a module, and its report opened in it for each test; a module gives the report as `file`.
+"""One browser per module, and its report opened in it for each test; a module provides the report as `file`.
 
 Modules do not share one: while Playwright runs, its thread has an event loop, and nothing else can run one there.
 """
@@ -31,6 +31,6 @@ def window(started: Browser, file: Path) -> Iterator[Opened]:
 
 @pytest.fixture
 def report(window: Opened) -> Opened:
-    """The report in its initial state; a window for each test would cost a second."""
+    """The report in its initial state; opening a window for each test would cost a second."""
     window.restart()
     return window

@@ -1,4 +1,4 @@
-"""Captures for the tests and measurements of the report: a busy server of any size, and one that attacks the page."""
+"""Captures for tests and measurements of the report: a busy server of any size, and one that attacks the page."""
 
 import json
 import random
@@ -8,17 +8,20 @@ from typing import Any, Final
 
 from captures.envelope import judge
 from captures.record import frame_members
-from tests.analysis.store.written import OPENED, Written
+from tests.analysis.store.capture_writer import OPENED, CaptureWriter
 
 TOOLS: Final = ("read_file", "search", "list_directory", "write_file", "run_query", "fetch")
 WORDS: Final = ("quick", "brown", "fox", "jumps", "over", "lazy", "dog", "seven", "bright", "wizards", "plan", "quartz")
 
 
 def busy(path: Path, frames: int, name: str = "library", opened_ns: int = OPENED, seed: int = 1) -> Path:
-    """A stdio conversation of so many frames: calls of several tools, some slow, failing, abandoned or unanswered."""
+    """Write a stdio conversation of `frames` frames.
+
+    It calls several tools; some calls are slow, fail, are abandoned or stay unanswered.
+    """
     chance = random.Random(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    talk = Written(path, name, seed, opened_ns, argv=["uvx", f"{name}-server"])
+    talk = CaptureWriter(path, name, seed, opened_ns, argv=["uvx", f"{name}-server"])
     talk.record(1, "process", event="spawned", pid=4711)
     talk.record(80, "stderr", raw=f"{name}: listening on stdio", size=26)
     talk.handshake(120, name=name)
@@ -104,19 +107,19 @@ ATTACKS: Final = (
 
 
 def attack(number: int) -> str:
-    """One of the attacks."""
+    """Returns one of the attacks."""
     return ATTACKS[number % len(ATTACKS)]
 
 
 def hostile(folder: Path) -> list[Path]:
-    """Captures, on stdio and over HTTP, with an attack in every text that comes from outside."""
+    """Write captures, on stdio and over HTTP, with an attack in every text that comes from outside."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_hostile_stdio(folder), _hostile_http(folder)]
 
 
 def _hostile_stdio(folder: Path) -> Path:
     name = folder / "<img src=x onerror=window.owned=11>\u202e.mcpcap"
-    talk = Written(name, attack(1), 11, argv=[attack(4), attack(8)], parents=[{"pid": 1, "exe": attack(3)}])
+    talk = CaptureWriter(name, attack(1), 11, argv=[attack(4), attack(8)], parents=[{"pid": 1, "exe": attack(3)}])
     talk.record(1, "process", event="spawned", pid=1)
     for number in range(len(ATTACKS)):
         talk.record(2, "stderr", raw=attack(number), size=10)
@@ -168,7 +171,9 @@ def _hostile_tool(number: int, version: int) -> dict[str, Any]:
 
 
 def _hostile_http(folder: Path) -> Path:
-    talk = Written(folder / "http.mcpcap", attack(4), 12, OPENED + 5_000_000_000, transport="http", upstream=attack(1))
+    talk = CaptureWriter(
+        folder / "http.mcpcap", attack(4), 12, OPENED + 5_000_000_000, transport="http", upstream=attack(1)
+    )
     for number, text in enumerate(ATTACKS):
         at_ms = number * 10.0
         head = {"method": "POST", "target": f"/{text}", "headers": [[f"x-{text}", text], ["user-agent", text]]}
@@ -191,12 +196,12 @@ def _hostile_http(folder: Path) -> Path:
     return talk.close()
 
 
-def _exchange(talk: Written, at_ms: float, number: int, stage: str, request: object, response: object) -> None:
+def _exchange(talk: CaptureWriter, at_ms: float, number: int, stage: str, request: object, response: object) -> None:
     more = {} if response is None else {"response": response}
     talk.record(at_ms, "exchange", conn=1, exchange=number, stage=stage, peer=attack(number), request=request, **more)
 
 
-def _frame(talk: Written, at_ms: float, way: Any, number: int, message: dict[str, Any]) -> None:
+def _frame(talk: CaptureWriter, at_ms: float, way: Any, number: int, message: dict[str, Any]) -> None:
     raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
     middle = frame_members(way, raw, judge(raw, way), conn=1, exchange=number, unit="http_body")
     add: Callable[[float, str, bytes], int] = talk._add

@@ -45,7 +45,7 @@ class Parts(HTMLParser):
         return json.loads(zlib.decompress(b64decode(value))) if isinstance(value, str) else value
 
     def data(self) -> str:
-        """All data, as JSON."""
+        """Returns all data, as JSON."""
         return json.dumps([self.block(name) for name in self.blocks], ensure_ascii=False)
 
     def payloads(self) -> list[str]:

@@ -12,7 +12,7 @@ DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 
 
 def main(folder: Path) -> None:
-    """Draw them."""
+    """Draw the pictures."""
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "report.html")
         subprocess.run([sys.executable, "-m", "mcpproxy", "report", "-o", file, DEMO], check=True)

@@ -1,4 +1,4 @@
-"""Reports of captures that attack the page: nothing of them runs, loads, or becomes markup."""
+"""Reports of captures that attack the page: nothing in them runs, loads, or becomes markup."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def look_at_everything(report: Opened) -> None:
-    """Open whatever can be opened: every row with its detail in both forms, every finding, every section."""
+    """Open everything that opens: every row with its detail in both forms, every finding, every section."""
     report.run("document.querySelectorAll('details').forEach((details) => details.open = true)")
     for section in SECTIONS:
         report.run(f"void (location.hash = '#{section}')")
@@ -50,7 +50,7 @@ def look_at_everything(report: Opened) -> None:
 
 @pytest.fixture(scope="module")
 def seen(started: Browser, file: Path) -> Iterator[Opened]:
-    """The report, once everything in it has been looked at."""
+    """The report after everything in it has been opened."""
     with opened(started, file) as report:
         look_at_everything(report)
         yield report
@@ -87,7 +87,7 @@ def test_attacks_are_shown_as_text(report: Opened) -> None:
     assert "<script>window.owned=1</script>" in text
     assert "\\u202egnp.exe" in text
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00-\x08\x1b\u2028\u2029\ue000-\uf8ff]", text)
-    # A payload is stored as it crossed, and escaped where it is shown.
+    # A payload is stored as it was sent, and escaped where it is shown.
     report.page.fill("#filter-text", "separator")
     report.page.select_option("#filter-kind", "request")
     report.page.focus("table.traffic")
@@ -98,8 +98,8 @@ def test_attacks_are_shown_as_text(report: Opened) -> None:
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00-\x08\x1b\u2028\u2029]", shown)
 
 
-def test_policy_stops_what_would_get_past_us(report: Opened) -> None:
-    """What an attack would be, were it markup: the listener hears it, and it comes to nothing."""
+def test_the_policy_stops_attacks_that_reach_the_markup(report: Opened) -> None:
+    """Attacks that do reach the markup: the page reports the violations, and nothing runs or loads."""
     report.run(
         "void document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.owned = 99'}))"
     )
@@ -113,7 +113,7 @@ def test_policy_stops_what_would_get_past_us(report: Opened) -> None:
     assert {"script-src-elem", "script-src-attr", "img-src", "style-src-attr", "connect-src"} <= set(heard)
 
 
-def test_file_holds_no_markup_but_ours(file: Path) -> None:
+def test_the_file_has_only_the_markup_of_the_page(file: Path) -> None:
     text = file.read_text("utf-8")
     names = {
         name.lower()

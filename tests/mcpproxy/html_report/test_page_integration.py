@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.analysis.store.written import OPENED, Written
+from tests.analysis.store.capture_writer import OPENED, CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import Opened, opened
@@ -36,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def file(place: Path) -> Path:
-    """The report of two servers."""
+    """A report on two servers."""
     library = busy(place / "library.mcpcap", FRAMES)
     weather = busy(place / "weather.mcpcap", 300, "weather", OPENED + 2_000_000_000, 2)
     return reported(place / "report.html", library, weather)
@@ -47,7 +47,7 @@ def count_of(report: Opened) -> int:
 
 
 def settled(report: Opened) -> None:
-    """Until the filter has searched everything."""
+    """Wait until the filter has searched everything."""
     report.page.wait_for_selector("#traffic > [role=status]:not(:has-text('searching'))")
 
 
@@ -102,7 +102,7 @@ def test_error_on_the_first_screen_leads_to_its_first_frame(report: Opened) -> N
 
 
 def test_the_first_message_of_a_rule_is_not_counted_for_all(started: Browser, tmp_path: Path) -> None:
-    talk = Written(tmp_path / "shop.mcpcap", "shop")
+    talk = CaptureWriter(tmp_path / "shop.mcpcap", "shop")
     talk.handshake()
     for number, tool in enumerate(("order", "order", "pay"), 1):
         talk.call(20 * number, number, tool)
@@ -157,7 +157,7 @@ def test_filter_searches_rows_and_payloads(report: Opened) -> None:
     settled(report)
     by_name = count_of(report)
     assert 0 < by_name < everything
-    # Only payloads hold all the words of a prose.
+    # Only payloads hold this word; summaries do not.
     report.page.fill("#filter-text", "inputSchema")
     settled(report)
     assert count_of(report) == 2
@@ -174,7 +174,7 @@ def test_filter_searches_rows_and_payloads(report: Opened) -> None:
 
 
 def test_text_in_a_string_can_be_read_and_what_the_filter_found_is_marked(started: Browser, tmp_path: Path) -> None:
-    talk = Written(tmp_path / "texts.mcpcap", "texts")
+    talk = CaptureWriter(tmp_path / "texts.mcpcap", "texts")
     talk.handshake()
     talk.call(20, 1, "search")
     document = orjson.dumps({"items": [{"id": n, "name": f"item {n}"} for n in range(60)] + ["needle\u202e"]}).decode()
@@ -231,11 +231,11 @@ def test_page_shows_every_kind_of_capture(started: Browser, place: Path, names: 
         assert report.run("window.violations") == []
 
 
-# ---- people with other needs, and paper
+# ---- accessibility, and print
 
 
 def faults(report: Opened) -> list[str]:
-    """What axe-core finds: the rule, what it is about, where."""
+    """Returns what axe-core finds: the rule, its title, and the element."""
     report.run(files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8") + ";0")
     answer = orjson.loads(report.run("axe.run().then((found) => JSON.stringify(found.violations))"))
     return [f"{one['id']}: {one['help']}: {node['html'][:200]}" for one in answer for node in one["nodes"]]

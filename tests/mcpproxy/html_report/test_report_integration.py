@@ -1,4 +1,4 @@
-"""The file of `mcpproxy report`: its policy, its data, its limits. What it looks like is told by test_page."""
+"""The file of `mcpproxy report`: its policy, its data, its limits. How it looks is tested by test_page_integration."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from analysis.store.report_rows import report_rows
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.page import PLACE, SCRIPTS
 from mcpproxy.html_report.report import Report
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.conversations import busy, hostile
@@ -96,7 +96,7 @@ def test_figures_are_those_of_the_other_commands(tmp_path: Path) -> None:
 
 
 def test_errors_are_grouped_by_call_and_text_and_name_the_first_frame(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.handshake()
     for number in (1, 2):
         talk.call(20 * number, number, "read")
@@ -119,7 +119,7 @@ def test_errors_are_grouped_by_call_and_text_and_name_the_first_frame(tmp_path: 
 
 
 def test_the_first_screen_tells_calls_of_tools_from_start_up(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.handshake(900)
     talk.call(1000, 1, "order")
     talk.fail(1200, 1, "cannot order:\n  the shop is closed\n")
@@ -129,7 +129,7 @@ def test_the_first_screen_tells_calls_of_tools_from_start_up(tmp_path: Path) -> 
 
 
 def test_what_a_list_leaves_out_is_counted_beside_its_figure(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.handshake()
     kinds = limits.FIRST_ROWS + 3
     for number in range(kinds):
@@ -141,7 +141,7 @@ def test_what_a_list_leaves_out_is_counted_beside_its_figure(tmp_path: Path) -> 
 
 
 def test_calls_without_an_answer_are_told_by_kind_the_longest_first(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.handshake()
     for number, took_ms in enumerate((400, 401, 402), 1):
         at_ms = 1_000 * number
@@ -170,7 +170,7 @@ def test_calls_without_an_answer_are_told_by_kind_the_longest_first(tmp_path: Pa
 
 
 def test_payloads_are_exactly_what_crossed(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "odd.mcpcap", "odd")
+    talk = CaptureWriter(tmp_path / "odd.mcpcap", "odd")
     raws = [
         b'{"a": 1e400, "a": 2}',
         "\u2028\u202e</script><!--".encode(),
@@ -187,14 +187,14 @@ def test_payloads_are_exactly_what_crossed(tmp_path: Path) -> None:
 
 
 def test_capture_without_frames_is_not_called_faultless(tmp_path: Path) -> None:
-    parts = reported(tmp_path, Written(tmp_path / "silent.mcpcap", "silent").close())
+    parts = reported(tmp_path, CaptureWriter(tmp_path / "silent.mcpcap", "silent").close())
     assert parts.block("data-overview")["nothing"] == "it holds no frames"
     parts = reported(tmp_path, busy(tmp_path / "a.mcpcap", 50))
     assert parts.block("data-overview")["nothing"] == ""
 
 
 def test_large_payloads_are_cut_between_characters_and_counted(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "large.mcpcap", "large")
+    talk = CaptureWriter(tmp_path / "large.mcpcap", "large")
     talk.handshake()
     talk.answer(20, 7, text="ü" * limits.FRAME_BYTES)
     parts = reported(tmp_path, talk.close())
@@ -232,7 +232,7 @@ def test_frames_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> Non
 
 
 def test_the_traffic_of_a_closed_capture_has_what_follows_its_last_frame(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.handshake()
     parts = reported(tmp_path, talk.close())
     assert "not closed" not in json.dumps(parts.block("data-traffic"))
@@ -337,7 +337,7 @@ def test_unreadable_capture_is_named_and_the_others_are_reported(tmp_path: Path)
 
 def test_redacted_report_holds_no_secret_and_the_same_findings(tmp_path: Path) -> None:
     secret = "ghp_" + "0123456789abcdefghijABCDEFGHIJklmnop"
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.handshake()
     talk.call(20, 1, "push", token=secret)
     talk.fail(30, 1, f"the token {secret} has expired")

@@ -1,4 +1,4 @@
-"""The rows of the traffic in a report."""
+"""The rows of a report's traffic list."""
 
 import time
 

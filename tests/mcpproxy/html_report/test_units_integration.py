@@ -17,7 +17,7 @@ UNITS_NS = [10**power for power in range(3, 12)] + [60 * 10**9, 3600 * 10**9, 86
 
 def test_page_rounds_durations_as_commands_do(started: Browser) -> None:
     rng = random.Random(7)
-    # The halves of all units and their neighbours, and any others that a number of JavaScript holds exactly.
+    # The halves of all units and their neighbours, and random values that a JavaScript number holds exactly.
     halves = [count * unit // 2 for unit in UNITS_NS for count in range(1, 200)]
     values = [0, *(half + step for half in halves for step in (-1, 0, 1))]
     values += [rng.randrange(10 ** rng.randrange(1, 16)) for _ in range(5000)]

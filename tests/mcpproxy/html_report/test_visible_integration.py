@@ -1,4 +1,4 @@
-"""The page escapes what hides, reverses or moves text as the terminal does (mcpproxy/sanitise.py)."""
+"""The page escapes characters that hide, reverse or move text as the terminal does (mcpproxy/sanitise.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SCRIPT = (page.PLACE / "visible.js").read_text("utf-8")
 BESIDE = ("", "a", "1", "中", "☎", "\u0301", "a" + 9 * "\u0301", "\x1b")
-"""What stands before a character: marks and presentations depend on it."""
+"""What precedes a character: marks and presentations depend on it."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def session(started: Browser) -> Iterator[CDPSession]:
 
 
 def shown(session: CDPSession, texts: list[str]) -> list[str]:
-    """What the page makes of texts; surrogates go as numbers, as no encoding takes them."""
+    """Returns what the page makes of texts, which are sent as numbers because no encoding accepts surrogates."""
     codes = [[ord(char) for char in text] for text in texts]
     call = f"{SCRIPT}\n{codes}.map((codes) => visible(codes.map((code) => String.fromCodePoint(code)).join('')))"
     answer = session.send(
@@ -42,13 +42,13 @@ def shown(session: CDPSession, texts: list[str]) -> list[str]:
 
 @cache
 def assigned() -> list[str]:
-    """Unassigned characters differ with the version of Unicode, and are escaped by whichever knows fewer."""
+    """Returns the assigned characters; the others depend on the Unicode version, and the older version escapes more."""
     chars = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) not in ("Cn", "Co")]
     return [char for char in chars if unicodedata.category(char) not in ("Lo", "So") or ord(char) < 0x3000]
 
 
 def check(session: CDPSession, before: str, chars: list[str]) -> None:
-    """The page and the terminal make the same of these characters behind others."""
+    """Check that the page and the terminal show these characters alike when another one precedes them."""
     texts = [before + char for char in chars]
     differences = [
         (text, made) for text, made in zip(texts, shown(session, texts), strict=True) if made != sanitise(text, None)
@@ -59,7 +59,7 @@ def check(session: CDPSession, before: str, chars: list[str]) -> None:
 def test_page_escapes_what_the_terminal_escapes(session: CDPSession) -> None:
     chars = assigned()
     check(session, "", chars)
-    # What letters, digits and signs stand behind makes no difference to most of them.
+    # Most characters are shown alike regardless of what precedes them, so a sample of those is enough.
     special = [char for number, char in enumerate(chars) if unicodedata.category(char)[0] in "MC" or number % 40 == 0]
     for before in BESIDE:
         check(session, before, special)

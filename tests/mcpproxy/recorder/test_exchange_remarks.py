@@ -1,4 +1,4 @@
-"""What `show` says of HTTP exchanges and streams beside their messages."""
+"""What `show` prints about HTTP exchanges and streams in addition to their messages."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from captures.record import Record, decode
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
 from mcpproxy.wording.records import remark_on
-from tests.mcpproxy.telling import Telling
+from tests.mcpproxy.conversation_text import ConversationText
 
 STREAM = {"status": 200, "headers": [["Content-Type", "text/event-stream; charset=utf-8"]]}
 JSON = {"status": 200, "headers": [["content-type", "application/json"]]}
@@ -76,7 +76,7 @@ def test_an_exchange_is_worth_a_line_where_its_messages_do_not_say_it(
 
 
 def shown(*records: tuple[str, dict[str, Any]]) -> list[str]:
-    conversation = Telling()
+    conversation = ConversationText()
     items = [Record(number, rec, number, members) for number, (rec, members) in enumerate(records)]
     return [line for item in items for thing in conversation.things_of(item) for line in conversation.lines(thing)]
 
@@ -108,7 +108,7 @@ def test_the_stream_of_a_get_says_when_it_begins_and_ends() -> None:
 
 
 def told_of_stream(*, answered: bool) -> list[str]:
-    """What `show` writes of a POST whose stream its client leaves, before or after the answer."""
+    """Returns what `show` prints for a POST whose client leaves the stream, before or after the response."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow"}}
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
     head = "POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\r\n"
@@ -121,7 +121,7 @@ def told_of_stream(*, answered: bool) -> list[str]:
         frames.insert(2, {"x": 1, "dir": "s2c", "k": "sse", "raw": f"data: {json.dumps(answer)}\n\n"})
     (case,) = cases([json.dumps({"name": "left", "transport": "http", "frames": frames}).encode()])
     assert isinstance(case, Case)
-    conversation, assembler, lines = Telling(), FrameAssembler(), list[str]()
+    conversation, assembler, lines = ConversationText(), FrameAssembler(), list[str]()
     for _, line in case.records():
         record = decode(line.rstrip(b"\n"), 0, loads)
         assert record is not None

@@ -1,6 +1,6 @@
-"""Faults of our own, put into a real recorder: a frame loses its verdict, never its record, and traffic goes on.
+"""Faults injected into a real recorder: a frame loses its verdict, never its record, and traffic goes on.
 
-Only a fault of the writer ends the recording of a stream, and then all that it cost is counted.
+Only a fault of the writer ends the recording of a stream, and then everything that is lost is counted.
 """
 
 import json
@@ -68,8 +68,8 @@ def start(place: Place, sabotage: str, *options: str, server: tuple[str, ...] = 
 
 def say(session: Session, *lines: bytes) -> None:
     for line in lines:
-        session.say(line)
-        assert session.hear(len(line)) == line
+        session.send(line)
+        assert session.receive(len(line)) == line
 
 
 def verified(place: Place, path: Path) -> tuple[int, dict[str, Any]]:
@@ -118,7 +118,7 @@ sabotage(mcpproxy.recorder.exchange, "frame_members")
 
 
 def post_all(place: Place, sabotage: str, *bodies: bytes) -> tuple[Path, bytes]:
-    """Send requests through a sabotaged `serve` and hear their answers; its capture and its stderr."""
+    """Send requests through a sabotaged `serve` and read the responses; returns the capture and the stderr."""
     capture = place.root / "x.mcpcap"
     with Upstream(answering(OK)) as upstream:
         words = ["serve", "--capture", str(capture), upstream.url]

@@ -1,4 +1,4 @@
-"""What of a head is kept, and that nothing else is."""
+"""Which parts of an HTTP head are kept, and that nothing else is."""
 
 import hashlib
 from json import loads

@@ -1,4 +1,4 @@
-"""What is kept of a response that is no message: text for people, and nothing of the credentials that it repeats."""
+"""What is kept of a response that is not a message: text for people, without the credentials that it repeats."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Corners of `run`: a full stdout, few open files, no /proc and no `ps`."""
+"""Edge cases of `run`: a full stdout, few open files, no /proc, and no `ps`."""
 
 import os
 from pathlib import Path
@@ -19,17 +19,15 @@ def with_files(soft: int, hard: int) -> str:
 
 @pytest.mark.parametrize(("status", "expected"), [(0, 1), (3, 3)])
 @pytest.mark.parametrize("how", ["recorded", "unrecorded"])
-def test_a_stdout_that_cannot_be_written_is_told_and_no_success(
-    place: Place, status: int, expected: int, how: str
-) -> None:
-    """Alone, the server would see the error; behind us it only sees a reader that is gone, if it writes again."""
+def test_an_unwritable_stdout_is_reported_and_fails(place: Place, status: int, expected: int, how: str) -> None:
+    """Without the recorder, the server would see the error; with it, only a broken pipe if it writes again."""
     if how == "unrecorded":
         place.captures.write_text("in the way")
     command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo", "--status", str(status))]
     with open("/dev/full", "wb") as full:
         session = place.start(command, direct=True, stdout=full)
-        session.say(PING)
-        session.hang_up()
+        session.send(PING)
+        session.close_stdin()
         assert session.end() == expected
     *_, last = session.errors().decode().splitlines()
     assert last == "mcpproxy: cannot write the server's output to stdout: No space left on device"
@@ -49,9 +47,9 @@ def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: in
     session = place.start(
         [*run, PASSES, "--", *peer("echo", "--status", "7")], direct=True, before=with_files(files, files)
     )
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
-    session.hang_up()
+    session.close_stdin()
     assert session.end() == 7
     (line,) = session.errors().decode().splitlines()
     assert line.endswith("the server runs unrecorded until it is restarted")
@@ -64,9 +62,9 @@ def test_files_that_it_was_started_with_count_too(place: Place) -> None:
     command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo")]
     for limit, is_recorded in ((FILES + 9, False), (FILES + 10, True)):
         session = place.start(command, direct=True, before=f"{kept}; {with_files(limit, limit)}")
-        session.say(PING)
+        session.send(PING)
         assert session.line() == PONG, limit
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
         assert (b"unrecorded until it is restarted" in session.errors()) is not is_recorded
 
@@ -89,8 +87,8 @@ def test_without_proc_what_ps_says_is_not_for_the_client(place: Place, tmp_path:
         capture = tmp_path / f"{os.urandom(4).hex()}.mcpcap"
         command = [place.python, "-P", "-c", program, "run", "--capture", str(capture), "--", *peer("stubborn")]
         session = place.start(command, direct=True, environment=place.environment | {"PATH": str(tmp_path / "bin")})
-        session.told()
+        session.next_report()
         session.process.terminate()
-        session.hang_up()
+        session.close_stdin()
         session.end()
         assert session.errors() == b""

@@ -1,4 +1,4 @@
-"""Whatever 0, 1 and 2 are (pipe, socket, file, terminal, null, nothing), they work, and are left as they were found."""
+"""Whatever 0, 1 and 2 are (pipe, socket, file, terminal, null, closed), they work, and are left as they were."""
 
 import fcntl
 import json
@@ -70,7 +70,7 @@ def sockets(count: int, *, blocking: bool) -> Iterator[list[tuple[socket.socket,
 
 @pytest.mark.costly("much more than sockets hold, in both directions")
 def test_a_socket_for_each_stream_as_node_gives_them(place: Place) -> None:
-    """Non-blocking ones, with much more in both directions at once than they hold."""
+    """Non-blocking sockets, with far more data in both directions at once than they hold."""
     load = random.Random(1).randbytes(2 << 20)
     with sockets(2, blocking=False) as ((to_us, stdin), (from_us, stdout)):
         session = place.start(RAW, stdin=stdin, stdout=stdout)
@@ -134,7 +134,7 @@ def test_null_for_all_three(place: Place) -> None:
 
 def test_a_session_with_null_for_stdout_goes_on_after_the_end_of_stdin(place: Place) -> None:
     session = place.start(["sh", "-c", "cat >/dev/null; exec sleep 60"], stdout=subprocess.DEVNULL)
-    session.hang_up()
+    session.close_stdin()
     wait_until(lambda: members_of(session.capture or Path(), "eof"), "the end of stdin to be passed on")
     assert session.process.poll() is None
     session.process.terminate()
@@ -182,9 +182,9 @@ CLOSED = ["0", "1", "2", "01", "02", "12", "012"]
 
 
 @pytest.mark.parametrize("closed", CLOSED)
-def test_what_is_closed_for_us_is_closed_for_the_server(place: Place, tmp_path: Path, closed: str) -> None:
+def test_closed_descriptors_stay_closed_for_the_server(place: Place, tmp_path: Path, closed: str) -> None:
     server = tmp_path / "server.sh"
-    # A shell, because an interpreter of Python would put something in the place of what is closed.
+    # A shell, because a Python interpreter would open something in place of a closed descriptor.
     server.write_text(
         'for fd in 0 1 2; do [ -e /proc/self/fd/$fd ] && open="$open $fd"; done; echo "open:$open" >"$1"\n'
     )
@@ -192,7 +192,7 @@ def test_what_is_closed_for_us_is_closed_for_the_server(place: Place, tmp_path: 
     command = place.command(["sh", str(server), str(tmp_path / "found")], capture=capture)
     shell = '"$@" ' + " ".join(f"{fd}>&-" for fd in closed)
     session = place.start(["sh", "-c", shell, "sh", *command], direct=True)
-    session.hang_up()
+    session.close_stdin()
     assert session.end() == 0
     assert session.rest() == session.errors() == b""
     kept = "".join(f" {fd}" for fd in "012" if fd not in closed)
@@ -203,15 +203,15 @@ def test_what_is_closed_for_us_is_closed_for_the_server(place: Place, tmp_path: 
 @pytest.mark.parametrize("closed", ["0", "1", "2"])
 def test_a_session_without_one_of_the_three_uses_the_other_two(place: Place, closed: str) -> None:
     capture = place.root / "closed.mcpcap"
-    # It reads a line first: without a stdout `cat` would end before anything could be said.
+    # The server reads a line first: without a stdout, `cat` would end before anything could be sent.
     server: list[str | bytes] = ["sh", "-c", "read line; cat; echo out; echo err >&2; exit 6"]
     shell = f'"$@" {closed}>&-; exit $?'
     session = place.start(["sh", "-c", shell, "sh", *place.command(server, capture=capture)], direct=True)
     direct = place.start(["sh", "-c", shell, "sh", *server], direct=True)
     for one in (session, direct):
-        if closed != "0":  # nobody reads it there, and a session that has ended by now breaks the pipe
-            one.say(b"in\n")
-        one.hang_up()
+        if closed != "0":  # nothing reads it there, and if the session has already ended, the pipe is broken
+            one.send(b"in\n")
+        one.close_stdin()
     assert session.end() == direct.end()
     assert session.rest() == direct.rest()
     assert session.errors() == direct.errors()
@@ -219,7 +219,7 @@ def test_a_session_without_one_of_the_three_uses_the_other_two(place: Place, clo
 
 
 def test_a_stderr_that_nobody_reads_slows_no_answer_and_no_end(place: Place) -> None:
-    """The pipe is full after 64 KiB: the server waits, as without us; the client is answered until then."""
+    """Once the pipe holds 64 KiB, the server waits, as without the recorder; until then, the client is served."""
     code = """
 import os, sys, threading
 threading.Thread(target=lambda: os.write(2, b"e" * 4_000_000), daemon=True).start()
@@ -230,7 +230,7 @@ os._exit(5)
     session = place.start([sys.executable, "-I", "-S", "-c", code])
     for number in range(200):
         line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number
-        session.say(line)
+        session.send(line)
         assert session.line() == line
     assert session.finish() == 5
 
@@ -254,7 +254,7 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
     heard: list[bytes] = []
     listener = threading.Thread(target=lambda: heard.append(session.errors()))
     listener.start()
-    assert session.told() == {"stderr": size}
+    assert session.next_report() == {"stderr": size}
     assert session.finish() == 2
     listener.join(DEADLINE_S)
     line = b"e" * 79 + b"\n"
@@ -263,7 +263,7 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
     (close,) = members_of(session.capture or Path(), "close")
     recorded = sum(row["size"] + len(row.get("delim", "\n")) for row in rows)
     assert close["totals"]["stderr"] == {"bytes": size, "recorded": recorded}
-    # The quota refills, so a machine that takes long over the flood records more of it.
+    # The quota refills, so if a busy machine takes long over the flood, more of it is recorded.
     quota = STDERR_QUOTA + STDERR_REFILL * close["t_ns"] / 1e9
     assert recorded >= STDERR_QUOTA
     assert sum(row["size"] for row in rows) <= quota
@@ -271,10 +271,10 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
 
 @pytest.mark.costly("a frame larger than all memory that the recorder may take")
 def test_a_gigantic_frame_is_streamed(place: Place) -> None:
-    """120 MiB, which are in no place of ours at once: not even where a busy machine makes us queue what is recorded.
+    """The recorder never holds all of a frame of 120 MiB, not even if a busy machine makes it queue records.
 
-    Then 32 MiB may be in the queue and as many in the journal, beside the 30 MiB of a recorder that has seen a large
-    frame.
+    Up to 32 MiB may then be in the queue and as many in the journal, in addition to the 30 MiB of a recorder that has
+    seen a large frame.
     """
     size = 120 << 20
     session = place.start(peer("giant_frame", "--bytes", str(size), "--fill", "euro", "--end"))
@@ -294,7 +294,7 @@ def test_a_gigantic_frame_is_streamed(place: Place) -> None:
 
 
 def _peak_kib(pid: int) -> int:
-    """VmHWM; 0 where the process is gone."""
+    """Returns VmHWM, or 0 if the process is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -314,7 +314,7 @@ def test_a_client_that_pauses_holds_the_server_up_and_no_memory(place: Place) ->
 
 
 class Standstill:
-    """Whether a process has handed nothing on for a while."""
+    """Reports whether a process has forwarded nothing for a while."""
 
     def __init__(self, pid: int) -> None:
         self.path = Path(f"/proc/{pid}/io")
@@ -329,7 +329,7 @@ class Standstill:
 
 
 def test_random_chunks_arrive_as_they_were_sent_in_both_directions(place: Place) -> None:
-    """1-byte writes, split characters, many frames in one write: 20 rounds, each with its own way of cutting."""
+    """1-byte writes, split characters, many frames in one write: 20 rounds, each cut in a different way."""
     session = place.start(RAW)
     text = ("".join(chr(point) for point in (0x7A, 0xE9, 0x20AC, 0x1D11E)) * 40).encode()
     sent = b""
@@ -343,9 +343,9 @@ def test_random_chunks_arrive_as_they_were_sent_in_both_directions(place: Place)
         load = load if most > 2 else load[:600]
         while at < len(load):
             step = chance.randrange(1, most + 1)
-            session.say(load[at : at + step])
+            session.send(load[at : at + step])
             at += step
-        assert session.hear(len(load)) == load
+        assert session.receive(len(load)) == load
         sent += load
     assert session.finish() == 3
     assert session.recorded("c2s") == session.recorded("s2c") == sent

@@ -1,4 +1,4 @@
-"""No orphan and no innocent victim, whoever is killed: the client, its group, or the recorder itself."""
+"""No orphan, and no unrelated process harmed, whichever is killed: the client, its group, or the recorder itself."""
 
 import contextlib
 import os
@@ -38,11 +38,11 @@ else:
 os.write(1, b"%d %b" % (child.pid, heard))
 child.wait()
 """
-"""A client that starts a command over pipes or over one socket, tells its pid and its first line, and waits."""
+"""A client that starts a command over pipes or one socket, prints its pid and its first line, and waits."""
 
 
 def client(place: Place, kind: str, command: list[str | bytes], **how: Any) -> tuple[Session, int]:
-    """Start a client with a command; returns the client and the pid of the command, which has said something."""
+    """Start a client with a command, and wait for its first line; returns the client and the pid of the command."""
     argv: list[str | bytes] = [sys.executable, "-I", "-S", "-c", CLIENT, kind, *command]
     session = place.start(argv, direct=True, stdin=subprocess.DEVNULL, **how)
     return session, int(session.line().split()[0])
@@ -53,7 +53,7 @@ def nothing_left(place: Place) -> None:
 
 
 def test_a_client_that_is_killed_leaves_nothing_behind(place: Place) -> None:
-    """Over pipes and over a socket, with a tree that ignores EOF and TERM; in parallel, for each takes five seconds."""
+    """Over pipes and a socket, with a tree that ignores EOF and TERM; in parallel, because each takes five seconds."""
     kinds = ("pipe", "socketpair")
     started = [
         client(place, kind, place.command(peer("three_deep"), capture=place.root / f"{kind}.mcpcap")) for kind in kinds
@@ -85,7 +85,7 @@ def test_a_client_that_kills_its_group_leaves_nothing_behind(place: Place) -> No
 
 
 def test_a_new_parent_that_is_not_pid_1_is_noticed(place: Place) -> None:
-    """The client dies; its pipes live on in a process that adopts orphans, so only the parent tells."""
+    """The client dies; its pipes live on in a process that adopts orphans, so only the new parent reveals the death."""
     code = """
 import ctypes, subprocess, sys
 PR_SET_CHILD_SUBREAPER = 36
@@ -100,8 +100,8 @@ except ChildProcessError:
 """
     argv = [sys.executable, "-I", "-S", "-c", code, *place.command(peer("stubborn"), capture=place.root / "c.mcpcap")]
     session = place.start(argv, direct=True)
-    session.told()
-    session.say(b"end of the client\n")
+    session.next_report()
+    session.send(b"end of the client\n")
     assert session.end() == 0
     nothing_left(place)
     assert members_of(place.root / "c.mcpcap", "close")[0]["ending"] == "client"
@@ -116,7 +116,7 @@ def test_a_stubborn_tree_is_gone_after_our_own_kill(place: Place, system: str) -
         )
         command = [sys.executable, "-P", "-c", code, "run", "--", *peer("three_deep")]
     session = place.start(command, direct=True)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     session.process.kill()
     wait_until(lambda: not any(map(is_alive, pids)), "the tree to be gone")
     nothing_left(place)
@@ -142,7 +142,7 @@ sys.stdin.read()
 
 def test_a_server_that_obeys_ends_and_its_daemon_lives_on_after_our_own_kill(place: Place) -> None:
     session = place.start([sys.executable, "-I", "-S", "-c", DAEMON])
-    daemon = session.told()["daemon"]
+    daemon = session.next_report()["daemon"]
     with killed_at_the_end(daemon):
         server = server_of(session)
         session.process.kill()
@@ -152,14 +152,14 @@ def test_a_server_that_obeys_ends_and_its_daemon_lives_on_after_our_own_kill(pla
 
 def test_a_server_that_has_ended_takes_nothing_with_it(place: Place) -> None:
     session = place.start(peer("grandchild", "--status", "2"))
-    child = session.told()["child"]
+    child = session.next_report()["child"]
     with killed_at_the_end(child):
         assert session.end() == 2
         wait_until(lambda: place.leftovers() == [child], "the guard to be gone")
 
 
-def test_our_kill_at_the_moment_of_the_end_hits_no_survivor(place: Place) -> None:
-    """The server is gone, we still wait for a client that does not read: killed now, the guard has nothing to end."""
+def test_a_kill_by_the_recorder_at_the_end_hits_no_survivor(place: Place) -> None:
+    """The server is gone, and the recorder waits for a client that does not read; its death leaves nothing to end."""
     command = " ".join(map(str, peer("exit_code", "--bytes", str(100 << 10))))
     session = place.start(["sh", "-c", f"sleep 60 </dev/null >/dev/null 2>&1 & {command}"])
     server = server_of(session)
@@ -187,14 +187,14 @@ def test_a_session_outlives_its_guard(place: Place) -> None:
     (guard,) = wait_until(lambda: [pid for pid in children(session.pid) if pid != server])
     os.kill(guard, signal.SIGKILL)
     wait_until(lambda: guard not in children(session.pid), "the guard to be reaped")
-    session.say(b"alone\n")
+    session.send(b"alone\n")
     assert session.line() == b"alone\n"
     assert session.finish() == 4
 
 
 def test_polite_signals_do_not_end_the_guard(place: Place) -> None:
     session = place.start(peer("stubborn", "--ignore", "TERM,INT,HUP,QUIT,USR1,USR2"), start_new_session=True)
-    stubborn = session.told()["ready"]
+    stubborn = session.next_report()["ready"]
     for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
         os.killpg(session.pid, signum)
     session.process.kill()
@@ -207,9 +207,9 @@ AT_ONCE = 20
 
 
 def _signal_at_random(place: Place, rounds: int, seed: int) -> None:
-    """Signals to recorders at moments from their first instruction to their last: nothing hangs, nothing stays."""
+    """Signal recorders at moments from their first instruction to their last: nothing hangs, nothing is left behind."""
     chance = random.Random(seed)
-    # Servers that obey nothing are ended after five seconds: by then the next are under way.
+    # Servers that ignore every signal are ended after five seconds; by then the next sessions are under way.
     everyone: list[Session] = []
     for _ in range(rounds // AT_ONCE):
         due = sorted(chance.uniform(0, 2) for _ in range(AT_ONCE))
@@ -232,7 +232,7 @@ def _signal_at_random(place: Place, rounds: int, seed: int) -> None:
 
 
 def _end_grandchildren(place: Place) -> list[int]:
-    """End those that rightly outlive the session in which they were left behind; what else is left."""
+    """End the grandchildren that rightly outlive their session; returns the pids of all other processes left."""
     left = place.leftovers()
     for pid in left:
         try:

@@ -1,4 +1,4 @@
-"""What hostile clients and servers send to `mcpproxy serve`: the upstream never sees it, and nobody else suffers."""
+"""What hostile clients and servers send to `mcpproxy serve` does not reach the upstream, and does not affect others."""
 
 import contextlib
 import gzip
@@ -39,7 +39,7 @@ MEMORY = 60 << 20
 
 
 def refused(served: Serving, request: bytes) -> int:
-    """The status with which a request is refused; the connection must be closed behind it."""
+    """Returns the status with which a request is refused; the connection must be closed afterwards."""
     with served.client() as client:
         client.say(request)
         answer = client.rest()
@@ -49,11 +49,11 @@ def refused(served: Serving, request: bytes) -> int:
 
 
 def get(*lines: bytes, target: bytes = b"/mcp") -> bytes:
-    """A GET with these header lines."""
+    """Returns a GET request with these header lines."""
     return b"\r\n".join((b"GET %b HTTP/1.1" % target, *lines, b"", b""))
 
 
-# --- who may speak ---
+# --- who may connect ---
 
 FOREIGN = {
     "a rebound name": (421, b"Host: evil.example"),
@@ -118,7 +118,7 @@ def test_further_hosts_may_be_named(place: Place) -> None:
         assert refused(served, get(b"Host: sub.proxy.example")) == 421
 
 
-# --- what two servers could read in two ways ---
+# --- what two servers could parse in two ways ---
 
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 SMUGGLED = {
@@ -222,7 +222,7 @@ def test_chunks_that_can_be_read_in_two_ways_are_never_a_message(place: Place) -
             assert b"GET" not in seen
 
 
-# --- other places than the one upstream ---
+# --- destinations other than the upstream ---
 
 
 def test_there_is_no_other_destination(place: Place) -> None:
@@ -281,7 +281,7 @@ def test_other_protocols_are_refused_plainly(place: Place) -> None:
         assert upstream.connections == []
 
 
-# --- too much ---
+# --- too much data ---
 
 
 def test_too_much_of_a_head_is_refused_and_the_client_can_read_why(place: Place) -> None:
@@ -349,7 +349,7 @@ def test_chunk_extensions_without_end_are_refused(place: Place) -> None:
 
 
 def test_many_requests_at_once(place: Place) -> None:
-    count = 12_000  # more than the recorder follows
+    count = 12_000  # more than the recorder keeps track of
 
     def script(wire: Wire) -> None:
         for _ in range(count):
@@ -388,7 +388,7 @@ def test_hostile_responses_go_on_and_cost_no_memory(place: Place) -> None:
         assert served.memory() < MEMORY
 
 
-# --- too many ---
+# --- too many requests and connections ---
 
 
 def test_slow_heads_keep_nobody_else_waiting(place: Place) -> None:
@@ -434,7 +434,7 @@ def test_more_connections_than_descriptors(place: Place) -> None:
         wire.request()
         wire.say(STREAM)
         wire.request()
-        # A connection that was given up for want of descriptors takes nothing more.
+        # A connection that was dropped for lack of descriptors accepts no more data.
         with contextlib.suppress(OSError):
             wire.say(chunked(b"data: later\n\n"))
             wire.rest()
@@ -466,7 +466,7 @@ def test_more_connections_than_descriptors(place: Place) -> None:
 
 
 def limited(soft: int, hard: int) -> str:
-    """Code that limits the open files of a process."""
+    """Returns code that limits the open files of a process."""
     return f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))"
 
 
@@ -516,7 +516,7 @@ def test_more_connections_than_the_system_allows_are_refused_at_once(place: Plac
     assert not capture.exists()
 
 
-# --- when we refuse ---
+# --- when a request is refused ---
 
 
 def test_a_refusal_waits_for_the_response_before_it(place: Place) -> None:
@@ -646,7 +646,7 @@ def test_our_answers_repeat_nothing_of_what_was_sent(place: Place) -> None:
 
 
 def usage_error(place: Place, *arguments: str) -> str:
-    """What a wrong use of `serve` is told; one line, and nothing is begun."""
+    """Returns the error that a wrong command line of `serve` prints: one line, before anything is started."""
     session, capture = start_serving(place, *arguments)
     assert session.end() == 2
     assert session.rest() == b""

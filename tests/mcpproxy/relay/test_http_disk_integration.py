@@ -1,4 +1,4 @@
-"""`serve` on a disk that refuses, and behind an HTTP proxy: traffic goes on, and the record says what is not in it."""
+"""`serve` on a full disk, and with an HTTP proxy: traffic goes on, and the capture says what is missing from it."""
 
 import resource
 import sys

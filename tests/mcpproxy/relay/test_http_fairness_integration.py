@@ -1,4 +1,4 @@
-"""One connection's flood does not keep the other clients of `serve` waiting; `tests.bench.fairness` has the figures."""
+"""One connection's flood does not delay the other clients of `serve`; `tests.bench.fairness` has the figures."""
 
 import asyncio
 import contextlib
@@ -27,17 +27,17 @@ from tests.http_harness import (
 
 ROUNDS = 30
 BOUND = 8
-"""The most that the 95th percentile may be, a multiple of the calm one; ten times that in soak, for busy machines."""
+"""The largest 95th percentile allowed, as a multiple of the calm one; soak allows ten times that, for busy machines."""
 LEAST_S = 0.002
-"""The least that the calm time is taken to be."""
+"""A shorter calm time counts as this long."""
 ENOUGH = 1 << 20
-"""Bytes of a flood that cross before other clients are served."""
+"""How many bytes of the flood must pass before the other clients are served."""
 SUITE = ("one-byte chunks up", "pipelined requests", "tiny events", "compressed events")
-"""Floods of the suite: each way, requests, and much in few bytes; `make soak` has all."""
+"""The floods of the suite cover both directions, requests, and compressed data; `make soak` has all floods."""
 
 
-def test_work_of_several_takes_turns_and_leaves_each_turn() -> None:
-    """One step a turn where a step takes long, in the order of the queue; the loop is free between."""
+def test_long_steps_take_turns_and_yield_to_the_loop() -> None:
+    """Long steps run one per turn, in the order of the queue; the event loop is free between turns."""
     done: list[str] = []
 
     def work(name: str, steps: int) -> Callable[[], bool]:
@@ -89,7 +89,7 @@ def test_work_that_fails_ends_alone() -> None:
 
 
 def latency(client: Wire, rounds: int) -> float:
-    """The 95th percentile of round trips, in seconds."""
+    """Returns the 95th percentile of round trips, in seconds."""
     took = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -100,8 +100,8 @@ def latency(client: Wire, rounds: int) -> float:
 
 
 @pytest.mark.parametrize("kind", SUITE)
-def test_the_others_are_served_beside_a_flood(place: Place, kind: str) -> None:
-    """A flood that does not end: who waited for it would wait for ever."""
+def test_other_clients_are_served_during_a_flood(place: Place, kind: str) -> None:
+    """The flood does not end, so a client that had to wait for it would wait forever."""
     beside_flood(place, kind, 5)
 
 
@@ -113,7 +113,7 @@ def test_the_others_are_served_soon_beside_a_flood(place: Place, kind: str) -> N
 
 
 def beside_flood(place: Place, kind: str, rounds: int) -> tuple[float, float]:
-    """How long a client waits that is alone, and then beside a flood."""
+    """Returns the latency of a client that is alone, and then that of a client next to a flood."""
     flood = FLOODS[kind]
     over = threading.Event()
     crossed = [0]
@@ -165,7 +165,7 @@ def beside_flood(place: Place, kind: str, rounds: int) -> tuple[float, float]:
 
 
 def test_a_compressed_flood_is_recorded_whole_and_in_order(place: Place) -> None:
-    """The content of a few compressed bytes is recorded piece by piece, all of it before what came after it."""
+    """The content of a few compressed bytes is recorded piece by piece, all of it before what follows it."""
     count = 2_500
     events = b"".join(b'data:{"jsonrpc":"2.0","method":"m","params":{"n":%d}}\n\n' % n for n in range(count))
     result = b'{"jsonrpc":"2.0","id":1,"result":{}}'
@@ -206,7 +206,7 @@ def test_what_has_crossed_is_recorded_though_the_recorder_is_ended_meanwhile(pla
 
 @pytest.mark.parametrize("up", [True, False], ids=["up", "down"])
 def test_a_long_read_then_an_end_arrives_whole(place: Place, up: bool) -> None:
-    """An end of file, or of the connection, waits for the portions before it."""
+    """The end of a file or of a connection is forwarded only after all portions before it."""
     body = b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n"
     heard = []
 

@@ -12,11 +12,12 @@ from tests.harness import Place, prepared
 from tests.http_harness import serving
 
 STREAMS = 10_000
-"""As many as the hard limit of open files allows, where that is a little less."""
+"""Fewer if the hard limit of open files is a little lower."""
 LEAST_STREAMS = 9_000
 SPARE = 100
 MOST_KIB = 13.0
 """For each stream. It took 10.5 when this was written: two transports, a splitter, a tap and data on the exchange.
+
 The rest is for other versions of Python and for tables that have just doubled; a buffer of 4 KiB would not fit.
 """
 PEERS = [sys.executable, "-I", str(Path(__file__).parents[2] / "bench" / "http_peers.py")]

@@ -1,4 +1,4 @@
-"""What crosses `mcpproxy serve` is what was sent: every byte but Host, when it was sent, ended as it was ended."""
+"""`mcpproxy serve` passes on exactly what was sent: every byte except Host, at the same time, with the same end."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ from tests.mcpproxy.cli.typed import mcpproxy
 MEMORY = 60 << 20
 
 
-# --- bytes ---
+# --- unchanged bytes ---
 
 REQUESTS = {
     "order, case, doubles": b"GET /mcp HTTP/1.1\r\nX-b: 1\r\nx-A: 2\r\nHost: localhost\r\nX-B: 3\r\nx-b:4\r\n\r\n",
@@ -111,7 +111,7 @@ def test_a_request_that_is_answered_from_its_head_is_recorded_to_its_end(place: 
 
 
 EMPTY = b"Content-Length: 0\r\n\r\n"
-# What is asked, what is answered, and whether the server closes behind it.
+# The request, the response, and whether the server closes the connection afterwards.
 ANSWERS: dict[str, tuple[bytes, bytes, bool]] = {
     "odd case, order and doubles": (
         GET,
@@ -158,7 +158,7 @@ ANSWERS: dict[str, tuple[bytes, bytes, bool]] = {
 
 
 UNFOLLOWED = {"nothing": "server", "no HTTP": "error", "bare LF": "error", "two lengths": "error"}
-"""Answers that the recording cannot tell of, and how it says that their exchanges ended."""
+"""Responses that the recorder cannot follow, and how it records the ends of their exchanges."""
 
 
 @pytest.mark.parametrize("slowly", [False, True], ids=["at once", "byte by byte"])
@@ -206,7 +206,7 @@ def test_all_requests_of_a_packet_go_on_and_are_answered_in_order(place: Place) 
     assert served.ids() == list(range(300))
 
 
-# --- when ---
+# --- timing ---
 
 
 def test_100_continue_goes_from_end_to_end(place: Place) -> None:
@@ -277,7 +277,7 @@ def test_bytes_that_come_one_by_one(place: Place) -> None:
 
 
 def test_silence_is_not_cut(place: Place) -> None:
-    # Three seconds here; `make soak` waits for longer than any timeout there is.
+    # Three seconds here; `make soak` waits for longer than any timeout in the code.
     _be_silent(place, 3)
 
 
@@ -358,7 +358,7 @@ def test_a_reset_in_mid_body_is_never_a_complete_message(place: Place, form: str
         count = next(turns)
         wire.request()
         wire.say(head + body[:count])
-        taken.acquire(timeout=DEADLINE_S)  # the client has all of it: what follows is the reset alone
+        taken.acquire(timeout=DEADLINE_S)  # the client has read everything, so only the reset follows
         wire.reset()
 
     with Upstream(script) as upstream, serving(place, upstream) as served:
@@ -438,7 +438,7 @@ def test_a_reset_while_much_is_still_being_asked(place: Place) -> None:
         wire.reset()
 
     with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
-        with contextlib.suppress(OSError):  # at some point in it the reset arrives
+        with contextlib.suppress(OSError):  # the reset may arrive at any point here
             client.say(GET * 20_000)
         with contextlib.suppress(OSError):
             assert client.rest() == b""
@@ -450,7 +450,7 @@ def test_why_an_upload_is_not_wanted_arrives(place: Place) -> None:
 
     def script(wire: Wire) -> None:
         wire.head()
-        wire.say(answer)  # and closes with bytes unread, which is a reset
+        wire.say(answer)  # closing with unread bytes causes a reset
 
     with Upstream(script) as upstream, serving(place, upstream) as served:
         for _ in range(6):
@@ -471,7 +471,7 @@ def test_an_upstream_that_closes_without_an_answer(place: Place) -> None:
     with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
         client.say(GET)
         assert client.end() == (b"", "eof")
-        # The client is still there: who ended it is told at once.
+        # The client is still connected, yet the record of who ended the exchange is written at once.
         assert served.ended()[0]["ended_by"] == "server"
 
 
@@ -488,7 +488,7 @@ def test_an_upstream_that_closes_an_idle_connection_closes_the_client_s(place: P
         wait_until(lambda: served.descriptors() <= idle, "both connections to be gone")
 
 
-# --- much ---
+# --- large amounts of data ---
 
 FLOOD = 48 << 20
 PIECE = os.urandom(1 << 16)
@@ -550,7 +550,7 @@ def test_a_slow_upstream_slows_the_client_down_and_costs_no_memory(place: Place)
 
     with Upstream(script, receive_buffer=1 << 16) as upstream, serving(place, upstream) as served:
         with served.client() as client:
-            # Much at once, so that the upstream's buffers are full when there has only just been a connection to it.
+            # Much data at once, so that the upstream's buffers are full as soon as its connection is open.
             client.say(b"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % FLOOD + PIECE * 32)
             thread = threading.Thread(target=upload, args=(client,), daemon=True)
             thread.start()
@@ -565,7 +565,7 @@ def test_a_slow_upstream_slows_the_client_down_and_costs_no_memory(place: Place)
 
 
 def _wait_for_standstill(count: Callable[[], int]) -> None:
-    """Until a count above zero has not changed for half a second."""
+    """Wait until a count above zero has not changed for half a second."""
     last, since = 0, time.monotonic()
 
     def stands() -> bool:
@@ -608,11 +608,11 @@ def test_a_large_upload_streams(place: Place) -> None:
         assert exchange["body_hash"]["request"] == {"size": size, "sha256": expected.hexdigest()}
 
 
-# --- no upstream ---
+# --- an upstream that cannot be reached ---
 
 
 def assert_unreachable(served: Serving, status: int, reason: str) -> None:
-    """Client, user and capture are told that the upstream cannot be had."""
+    """Check that the client, the user and the capture learn that the upstream cannot be reached."""
     with served.client() as client:
         client.say(post(PING))
         assert_ours(client.rest(), status)
@@ -635,7 +635,7 @@ def test_an_upstream_that_refuses(place: Place) -> None:
         exchanges = served.ended(20)
         assert {members["ended_by"] for members in exchanges} == {"proxy"}
         assert {members["response"]["by"] for members in exchanges} == {"proxy"}
-    assert served.errors.count(b"Connection refused") == 1  # the same line is not said twenty times
+    assert served.errors.count(b"Connection refused") == 1  # the same line is not printed twenty times
 
 
 def test_an_upstream_that_comes_later(place: Place) -> None:
@@ -663,7 +663,7 @@ def test_an_upstream_that_does_not_answer(place: Place) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         address = listener.getsockname()
-        for _ in range(4):  # until its queue is full, and the system lets connections wait
+        for _ in range(4):  # until its queue is full, and the system leaves connections pending
             filler = stack.enter_context(socket.socket())
             filler.setblocking(False)
             filler.connect_ex(address)
@@ -728,7 +728,7 @@ def test_a_server_behind_tls_that_calls_itself_http_is_meant(place: Place, autho
 
 
 def test_what_is_held_is_forwarded_when_the_upstream_goes(place: Place) -> None:
-    """A head that may have to be rewritten is not lost with its rest, however the connection ends."""
+    """A head that may need rewriting is not lost if the connection ends before it is complete, however it ends."""
     begun = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127"
     for is_reset in (False, True):
 
@@ -747,7 +747,7 @@ def test_what_is_held_is_forwarded_when_the_upstream_goes(place: Place) -> None:
 
 
 def tunnelling(wire: Wire) -> None:
-    """A script of an HTTP proxy: one tunnel to where it was asked to, until an end of it closes."""
+    """The script of an HTTP proxy: one tunnel to the requested address, until one of its ends closes."""
     method, target, _ = wire.through(b"\r\n\r\n").split(b"\r\n")[0].split(b" ")
     assert method == b"CONNECT"
     host, _, port = target.decode().rpartition(":")
@@ -785,7 +785,7 @@ def test_a_proxy_that_makes_no_tunnel_is_told(place: Place, authority: Authority
 
 
 def test_a_tls_connection_that_was_closed_twice_can_be_reset(authority: Authority) -> None:
-    """Asyncio closes one again whose connect is cancelled; the recorder failed at its end then."""
+    """When a connect is cancelled, asyncio closes the connection once more, which made the recorder fail at its end."""
 
     class Waiting(asyncio.Protocol):
         def connection_lost(self, exc: Exception | None) -> None:
@@ -929,7 +929,7 @@ def test_a_kill_loses_a_moment_at_most(place: Place) -> None:
     assert mcpproxy("verify", served.capture).returncode == 3
 
 
-# --- what must not be kept ---
+# --- what must not be stored ---
 
 
 def test_credentials_are_never_in_a_capture(place: Place) -> None:
@@ -959,5 +959,5 @@ def test_credentials_are_never_in_a_capture(place: Place) -> None:
     written = b"".join(path.read_bytes() for path in place.root.rglob("*") if path.is_file())
     assert [name for name, secret in secrets.items() if secret.encode() in written] == []
     assert PING in served.capture.read_bytes().replace(b'\\"', b'"')
-    # Equal secrets stay equal: sessions can be told apart.
+    # Equal secrets get equal replacements, so sessions can be told apart.
     assert first["request"]["headers"] == second["request"]["headers"]

@@ -1,4 +1,4 @@
-"""What is recorded where one side breaks off, or lies about itself: all of it, or its size and hash."""
+"""If one side breaks off or contradicts its own headers, the data is recorded completely, or by size and hash."""
 
 import contextlib
 import gzip
@@ -141,7 +141,7 @@ def test_no_stamp_of_a_request_is_younger_than_its_arrival(place: Place) -> None
     cpu = min(os.sched_getaffinity(0))
 
     def script(wire: Wire) -> None:
-        # On the recorder's own processor, so that it goes on when we stop, and not while we work.
+        # On the recorder's own processor: the recorder continues when this thread stops, and not while it works.
         os.sched_setaffinity(0, {cpu})
         while wire.head():
             assert wire.hear(len(body)) == body
@@ -165,7 +165,7 @@ def test_no_stamp_of_a_request_is_younger_than_its_arrival(place: Place) -> None
     header = served.records()[0].members
     sent = [header["mono_ns"] + frame.t_ns for frame in frames(served.capture, "c2s")]
     assert len(sent) == len(arrived) == count
-    # The clock of the capture begins a little before `mono_ns` is read, or after: both in the same start.
+    # The clock of the capture starts a little before or after `mono_ns` is read, within the same start-up.
     slack_ns = 1_000_000
     late = [was - at for at, was in zip(arrived, sent, strict=True) if was - at > slack_ns]
     assert not late
@@ -210,7 +210,7 @@ def test_names_that_nobody_resolves_do_not_hold_up_the_end(place: Place, lookups
         "        time.sleep(600)\n"
         "    return real(host, *rest, **how)\n"
         "socket.getaddrinfo = look_up\n"
-        "sys.modules['uvloop'] = None\n"  # it looks names up by itself
+        "sys.modules['uvloop'] = None\n"  # it resolves names by itself
         "from mcpproxy.__main__ import main\n"
         "sys.exit(main())\n"
     )

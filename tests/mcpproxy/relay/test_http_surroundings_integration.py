@@ -1,4 +1,4 @@
-"""The attacks of `test_http_abuse` and the floods, once more: over TLS to the upstream, and on the loop of uvloop."""
+"""The attacks of `test_http_abuse_integration` and the floods once more: over TLS to the upstream, and with uvloop."""
 
 import inspect
 import threading
@@ -9,14 +9,14 @@ import pytest
 
 from tests import http_harness
 from tests.harness import DEADLINE_S, Place
-from tests.http_harness import Authority, Surroundings, Upstream, Wire, serving
+from tests.http_harness import Authority, TrafficSetup, Upstream, Wire, serving
 from tests.mcpproxy.relay import test_http_abuse_integration, test_http_fairness_integration
 
 Attack = Callable[[Place], None]
 
 
 def attacks(*modules: object) -> Iterator[Attack]:
-    """The tests of these modules that need only the fixture `place`."""
+    """Yields the tests of these modules that need only the fixture `place`."""
     for module in modules:
         for name, test in vars(module).items():
             if name.startswith("test_") and list(inspect.signature(test).parameters) == ["place"]:
@@ -41,7 +41,7 @@ SURROUNDINGS = {"TLS": (True, False), "uvloop": (False, True), "both": (True, Tr
 
 
 def in_turn() -> Iterator[Any]:
-    """Each attack in the suite in one of the surroundings, one after the other, and in soak in the other two."""
+    """Yields each attack in every surrounding: one of them, in rotation, in the suite, and the other two in soak."""
     for number, attack in enumerate(attacks(test_http_abuse_integration, test_http_fairness_integration)):
         for turn, (name, (tls, uvloop)) in enumerate(SURROUNDINGS.items()):
             marks = [pytest.mark.soak] if (number - turn) % len(SURROUNDINGS) else []
@@ -61,11 +61,11 @@ def test_in_other_surroundings(
     if uvloop:
         pytest.importorskip("uvloop")
     authority = request.getfixturevalue("authority") if tls else None
-    monkeypatch.setattr(http_harness, "surroundings", Surroundings(authority, uvloop))
+    monkeypatch.setattr(http_harness, "surroundings", TrafficSetup(authority, uvloop))
     attack(place)
 
 
-# asyncio has closed a TLS connection that its peer has left, we close it too, and in the same turn we are ended.
+# asyncio and the relay have both closed a TLS connection that its peer has left, and the process ends in the same turn.
 ENDS_AT_ONCE = """
 import runpy, sys
 from mcpproxy.relay.http.listener import HttpRelay
@@ -84,7 +84,7 @@ runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 def test_a_connection_that_was_closed_already_can_be_ended(
     place: Place, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_harness, "surroundings", Surroundings(authority))
+    monkeypatch.setattr(http_harness, "surroundings", TrafficSetup(authority))
     monkeypatch.setattr(http_harness, "_WITHOUT_UVLOOP", ENDS_AT_ONCE)
     asked = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Commands that start the server and end: it goes on as it does without the recorder, where that can be wanted."""
+"""Launchers that start the server and exit: the server goes on as without the recorder, wherever that is wanted."""
 
 import shutil
 import signal
@@ -24,18 +24,18 @@ PONG = b'{"jsonrpc":"2.0","id":1,"result":{"echo":{}}}\n'
 
 
 def asks(session: Session) -> bytes:
-    """What comes back if the client says something."""
-    session.say(PING)
+    """Send a message as the client; returns the line that comes back."""
+    session.send(PING)
     return session.line()
 
 
 @contextmanager
 def launched(place: Place, *arguments: str, direct: bool = False) -> Iterator[tuple[Session, int]]:
-    """A launcher that has ended, and the process that it has left behind."""
+    """Start a launcher and wait for its end; yields the session and the pid of the process left behind."""
     session = place.start(peer("launcher", *arguments), direct=direct)
-    pids = session.told()
+    pids = session.next_report()
     with killed_at_the_end(pids["child"]):
-        if not direct:  # where it is our own child, it stays as a zombie until it is waited for
+        if not direct:  # without the recorder, it remains as a zombie child of this process
             wait_until(lambda: not is_alive(pids["parent"]), "the launcher to end")
         yield session, pids["child"]
 
@@ -50,11 +50,11 @@ def test_a_server_to_which_a_launcher_has_handed_its_pipes_goes_on(
         if client == "sends TERM":
             session.process.send_signal(signal.SIGTERM)
         elif client == "closes stdin":
-            session.hang_up()
+            session.close_stdin()
         else:
             assert asks(session) == PING
             assert session.process.poll() is None
-            session.hang_up()
+            session.close_stdin()
         assert session.rest() == b""
         assert session.end() == 0
         wait_until(lambda: not is_alive(child), "the server to see the end of its stdin")
@@ -70,7 +70,7 @@ def test_a_server_to_which_a_launcher_has_handed_its_pipes_goes_on(
 def test_everything_else_ends_with_the_first_process(place: Place, end: str, holds: str, client: str) -> None:
     with launched(place, "--end", end, "--holds", holds) as (session, child):
         if client == "closes stdin":
-            session.hang_up()
+            session.close_stdin()
         elif client == "sends TERM":
             session.process.send_signal(signal.SIGTERM)
         assert session.rest() == b""
@@ -82,13 +82,13 @@ def test_it_goes_on_without_the_recorder(place: Place) -> None:
     with launched(place, direct=True) as (session, child):
         assert session.end() == 0
         assert asks(session) == PING
-        session.hang_up()
+        session.close_stdin()
         assert session.rest() == b""
         wait_until(lambda: not is_alive(child), "the server to see the end of its stdin")
 
 
-def test_when_the_client_is_gone_what_would_survive_it_may(place: Place) -> None:
-    """A server that ignores the end of its stdin lives on without us, and nobody knows it any more to signal it."""
+def test_a_server_that_ignores_eof_outlives_the_client(place: Place) -> None:
+    """A server that ignores the end of its stdin outlives the recorder, which then cannot pass signals to it."""
     server = [sys.executable, "-I", "-S", "-c", "import signal; signal.alarm(120); print(flush=True); signal.pause()"]
     script = 'exec 3<&0; "$@" <&3 & echo $! >&2'
     session = place.start(["sh", "-c", script, "sh", *server])
@@ -97,7 +97,7 @@ def test_when_the_client_is_gone_what_would_survive_it_may(place: Place) -> None
     with killed_at_the_end(child):
         assert session.line() == b"\n"
         assert session.process.stdout is not None
-        session.hang_up()
+        session.close_stdin()
         session.process.stdout.close()
         assert session.end() == 0
         assert is_alive(child)
@@ -129,14 +129,14 @@ def test_wrappers(place: Place, wrapper: str, *, direct: bool) -> None:
     session = place.start([*WRAPPERS[wrapper], *echo()], direct=direct)
     assert asks(session) == PONG
     assert asks(session) == PONG
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == (7 if "waits" in wrapper else 0)
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "recorded"])
 def test_a_server_in_the_background_of_a_shell_has_no_stdin(place: Place, *, direct: bool) -> None:
-    """POSIX gives it /dev/null, so it ends at once, with the recorder and without."""
+    """POSIX connects its stdin to /dev/null, so it ends at once, with the recorder or without."""
     session = place.start(["sh", "-c", '"$@" &', "sh", *echo()], direct=direct)
     assert session.rest() == b""
     assert session.end() == 0
@@ -144,7 +144,7 @@ def test_a_server_in_the_background_of_a_shell_has_no_stdin(place: Place, *, dir
 
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "recorded"])
 def test_a_client_of_a_container_that_attaches_over_a_socket(place: Place, *, direct: bool) -> None:
-    """As `docker run -i` does: the server is the child of a daemon, and its client only copies bytes."""
+    """Like `docker run -i`: the server is the child of a daemon, and its client only copies bytes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=_contained, args=(listener,))
         server.start()
@@ -152,7 +152,7 @@ def test_a_client_of_a_container_that_attaches_over_a_socket(place: Place, *, di
             [sys.executable, "-I", "-S", "-c", _ATTACH, str(listener.getsockname()[1])], direct=direct
         )
         assert asks(session) == PONG
-        session.hang_up()
+        session.close_stdin()
         assert session.rest() == b""
         assert session.end() == 0
         server.join()
@@ -192,7 +192,7 @@ def test_uvx(place: Place, tmp_path: Path, *, direct: bool) -> None:
     offline = ["--offline", "--no-index", "--find-links", str(tmp_path), "--python", sys.executable]
     session = place.start([str(UV), "tool", "run", *offline, "tiny"], direct=direct)
     assert asks(session) == PING
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 3
 
@@ -212,6 +212,6 @@ def test_npx(place: Place, tmp_path: Path, *, direct: bool) -> None:
         ["npx", "--offline", "--yes", str(tmp_path)], direct=direct, environment=environment, cwd=tmp_path
     )
     assert asks(session) == PING
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 3

@@ -1,4 +1,4 @@
-"""Who descends from whom, by /proc and by ps, and that nobody else is ever signalled."""
+"""The descendants of a process, by /proc and by ps; unrelated processes are never signalled."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from tests.harness import Place, is_alive, killed_at_the_end, peer, wait_until
 
 @pytest.fixture(params=["proc", "ps"])
 def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to see processes, on this system."""
+    """Both sources of the process table on this system."""
     if request.param == "ps":
         monkeypatch.setattr(processes, "PROC", "/nonexistent")
         if shutil.which("ps") is None:
@@ -41,7 +41,7 @@ def test_the_table_has_us_with_our_parent() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compares ps with the /proc of Linux")
 def test_both_ways_see_the_same_family(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    pids = place.start(peer("three_deep"), direct=True).told()["pids"]
+    pids = place.start(peer("three_deep"), direct=True).next_report()["pids"]
     by_proc = process_table()
     monkeypatch.setattr(processes, "PROC", "/nonexistent")
     by_ps = process_table()
@@ -61,7 +61,7 @@ def test_a_name_made_to_mislead_is_read_right(place: Place, tmp_path: Path) -> N
 @pytest.mark.usefixtures("table")
 def test_a_tree_is_found_parents_first_and_not_by_another_start(place: Place) -> None:
     session = place.start(peer("three_deep"), direct=True)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     with killed_at_the_end(*pids):
         assert [found.pid for found in tree(process(pids[0]))] == pids
         assert tree(Process(pids[0], "another start")) == []
@@ -87,8 +87,8 @@ def test_a_zombie_is_not_alive() -> None:
     assert child.wait() == 0
 
 
-def test_processes_of_another_namespace_are_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A /proc in which we have another number than here."""
+def test_processes_of_another_namespace_get_no_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A /proc in which this process has another pid than here."""
     (tmp_path / "4711").mkdir()
     (tmp_path / "4711" / "stat").write_text("4711 (python) S " + "1 " * 40)
     (tmp_path / "self").symlink_to("4711")
@@ -101,7 +101,7 @@ def test_processes_of_another_namespace_are_nobody(tmp_path: Path, monkeypatch: 
 @pytest.mark.usefixtures("table")
 def test_a_tree_that_does_not_go_is_killed_after_the_grace(place: Place) -> None:
     session = place.start(peer("three_deep"), direct=True)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     terminate(tree(process(pids[0])), 0.1)
     wait_until(lambda: not any(map(is_alive, pids)), "all three to be gone")
 

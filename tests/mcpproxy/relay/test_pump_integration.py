@@ -18,8 +18,8 @@ from mcpproxy.relay.pump import Cause, Ender, Pump, Rescuer, StopRelaying
 from tests.harness import DEADLINE_S, read_some, wait_until, write_all
 
 
-class Missed:
-    """Keeps what crossed after the tap had failed."""
+class RescuedChunks:
+    """Keeps the chunks that passed after the tap had failed."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
@@ -28,10 +28,10 @@ class Missed:
         self.chunks.append(data)
 
 
-class Seen:
-    """A tap that remembers what it saw, and does something at each chunk."""
+class RecordingTap:
+    """A tap that keeps what it saw, and does something at each chunk."""
 
-    def __init__(self, at_chunk: Callable[["Seen", bytes], None] = lambda *_: None) -> None:
+    def __init__(self, at_chunk: Callable[["RecordingTap", bytes], None] = lambda *_: None) -> None:
         self.waiting_since_ns = 0
         self.at_chunk = at_chunk
         self.chunks: list[bytes] = []
@@ -41,7 +41,7 @@ class Seen:
         self.running = 0
         self.most_running = 0
         self.size = 1 << 20
-        self.missed = Missed()
+        self.missed = RescuedChunks()
 
     def portion(self, data: bytes) -> int:
         return min(self.size, len(data))
@@ -66,10 +66,10 @@ class Seen:
         self.failures.append(error)
 
 
-class Line:
+class PipePump:
     """A pump between two pipes, with a rescuer."""
 
-    def __init__(self, tap: Seen) -> None:
+    def __init__(self, tap: RecordingTap) -> None:
         self.source, self.sender = os.pipe()
         self.receiver, self.sink = os.pipe()
         self.tap = tap
@@ -112,7 +112,7 @@ class Line:
             self.receiver = -1
 
     def close(self) -> None:
-        """Let all threads end before their descriptors are anybody else's."""
+        """Let all threads end before their descriptors can be reused."""
         self.hang_up()
         self.go_away()
         assert self.finished.wait(DEADLINE_S)
@@ -122,11 +122,11 @@ class Line:
 
 
 @pytest.fixture
-def lines() -> Iterator[Callable[[Seen], Line]]:
-    made: list[Line] = []
+def lines() -> Iterator[Callable[[RecordingTap], PipePump]]:
+    made: list[PipePump] = []
 
-    def make(tap: Seen) -> Line:
-        made.append(Line(tap))
+    def make(tap: RecordingTap) -> PipePump:
+        made.append(PipePump(tap))
         made[-1].start()
         return made[-1]
 
@@ -135,7 +135,7 @@ def lines() -> Iterator[Callable[[Seen], Line]]:
         line.close()
 
 
-Lines = Callable[[Seen], Line]
+Lines = Callable[[RecordingTap], PipePump]
 
 
 def waiting_bytes(fd: int) -> int:
@@ -144,7 +144,7 @@ def waiting_bytes(fd: int) -> int:
 
 def test_a_chunk_is_shown_before_it_is_handed_on(lines: Lines) -> None:
     ahead: list[int] = []
-    line = lines(Seen(lambda _tap, _data: ahead.append(waiting_bytes(line.receiver))))
+    line = lines(RecordingTap(lambda _tap, _data: ahead.append(waiting_bytes(line.receiver))))
     for number in range(20):
         line.send(b"%d\n" % number)
         assert line.hear(len(b"%d\n" % number)) == b"%d\n" % number
@@ -153,7 +153,7 @@ def test_a_chunk_is_shown_before_it_is_handed_on(lines: Lines) -> None:
 
 @pytest.mark.parametrize("size", [1, 513, 1 << 20], ids=["bytes", "portions", "whole"])
 def test_bytes_come_out_as_they_went_in(lines: Lines, size: int) -> None:
-    tap = Seen()
+    tap = RecordingTap()
     tap.size = size
     line = lines(tap)
     load = random.Random(size).randbytes(300_000 if size > 1 else 3_000)
@@ -166,7 +166,7 @@ def test_bytes_come_out_as_they_went_in(lines: Lines, size: int) -> None:
 
 
 def test_the_sender_ends_and_the_receiver_sees_it(lines: Lines) -> None:
-    line = lines(Seen())
+    line = lines(RecordingTap())
     line.send(b"last words")
     line.hang_up()
     assert line.hear(100) == b"last words"
@@ -176,7 +176,7 @@ def test_the_sender_ends_and_the_receiver_sees_it(lines: Lines) -> None:
 
 
 def test_the_receiver_goes_and_the_sender_sees_it(lines: Lines) -> None:
-    line = lines(Seen())
+    line = lines(RecordingTap())
     line.go_away()
     line.send(b"anybody?")
     assert line.finished.wait(DEADLINE_S)
@@ -187,7 +187,7 @@ def test_the_receiver_goes_and_the_sender_sees_it(lines: Lines) -> None:
 
 
 def test_an_error_of_reading_is_told(tmp_path: Path) -> None:
-    tap = Seen()
+    tap = RecordingTap()
     folder = os.open(tmp_path, os.O_RDONLY)
     receiver, sink = os.pipe()
     finished = threading.Event()
@@ -201,7 +201,7 @@ def test_an_error_of_reading_is_told(tmp_path: Path) -> None:
 
 
 def test_a_receiver_that_does_not_read_is_a_stall(lines: Lines) -> None:
-    line = lines(Seen())
+    line = lines(RecordingTap())
     sender = threading.Thread(target=line.send, args=(b"x" * (1 << 20),))
     sender.start()
     looks: list[int] = []
@@ -217,15 +217,15 @@ def test_a_receiver_that_does_not_read_is_a_stall(lines: Lines) -> None:
     assert set(line.tap.stalls) == {"receiver"}
 
 
-class Disk:
-    """Something to wait for: from the nth chunk on until it heals, every call of the tap hangs."""
+class HangingDisk:
+    """A disk that hangs: every call of the tap from the nth chunk on waits until the disk recovers."""
 
     def __init__(self, nth: int) -> None:
         self.nth = nth
         self.healed = threading.Event()
         self.hung = 0
 
-    def write(self, tap: Seen, _data: bytes) -> None:
+    def write(self, tap: RecordingTap, _data: bytes) -> None:
         if len(tap.chunks) == self.nth:
             self.hung += 1
             tap.waiting_since_ns = time.monotonic_ns()
@@ -234,8 +234,8 @@ class Disk:
 
 
 def test_a_tap_that_waits_for_the_disk_holds_up_one_chunk_for_a_moment(lines: Lines) -> None:
-    disk = Disk(3)
-    line = lines(Seen(disk.write))
+    disk = HangingDisk(3)
+    line = lines(RecordingTap(disk.write))
     for number in range(10):
         line.send(b"%d" % number)
         assert line.hear(1) == b"%d" % number
@@ -253,8 +253,8 @@ def test_a_tap_that_waits_for_the_disk_holds_up_one_chunk_for_a_moment(lines: Li
 
 
 def test_a_rescued_portion_is_followed_by_the_rest_of_its_chunk(lines: Lines) -> None:
-    disk = Disk(2)
-    tap = Seen(disk.write)
+    disk = HangingDisk(2)
+    tap = RecordingTap(disk.write)
     tap.size = 1000
     line = lines(tap)
     load = random.Random(1).randbytes(5000)
@@ -265,13 +265,13 @@ def test_a_rescued_portion_is_followed_by_the_rest_of_its_chunk(lines: Lines) ->
 
 
 def test_a_tap_that_is_only_slow_keeps_its_chunk_and_its_order(lines: Lines) -> None:
-    """Taken from it, the next chunk would be recorded before this one."""
+    """If the chunk were taken from the tap, the next chunk would be recorded before it."""
     never = threading.Event()
 
-    def dawdle(tap: Seen, data: bytes) -> None:
+    def dawdle(tap: RecordingTap, data: bytes) -> None:
         never.wait(0.06)
 
-    line = lines(Seen(dawdle))
+    line = lines(RecordingTap(dawdle))
     for number in range(5):
         line.send(b"%d" % number)
     assert line.hear(5) == b"01234"
@@ -283,7 +283,7 @@ def test_a_tap_that_is_only_slow_keeps_its_chunk_and_its_order(lines: Lines) -> 
 def test_a_tap_that_waits_at_the_end_does_not_keep_the_end_from_the_receiver(lines: Lines) -> None:
     healed = threading.Event()
 
-    class Hanging(Seen):
+    class Hanging(RecordingTap):
         def ended(self, by: Ender, error: int | None) -> None:
             super().ended(by, error)
             self.waiting_since_ns = time.monotonic_ns()
@@ -299,11 +299,11 @@ def test_a_tap_that_waits_at_the_end_does_not_keep_the_end_from_the_receiver(lin
 
 
 def test_a_tap_that_raises_is_switched_off_and_traffic_goes_on(lines: Lines) -> None:
-    def fail(tap: Seen, data: bytes) -> None:
+    def fail(tap: RecordingTap, data: bytes) -> None:
         if data == b"2":
             raise ZeroDivisionError("a bug of ours")
 
-    line = lines(Seen(fail))
+    line = lines(RecordingTap(fail))
     for number in range(5):
         line.send(b"%d" % number)
         assert line.hear(1) == b"%d" % number
@@ -315,11 +315,11 @@ def test_a_tap_that_raises_is_switched_off_and_traffic_goes_on(lines: Lines) -> 
 
 
 def test_a_tap_that_refuses_has_nothing_more_handed_on(lines: Lines) -> None:
-    def refuse(tap: Seen, data: bytes) -> None:
+    def refuse(tap: RecordingTap, data: bytes) -> None:
         if data == b"1":
             raise StopRelaying
 
-    line = lines(Seen(refuse))
+    line = lines(RecordingTap(refuse))
     line.send(b"0")
     assert line.hear(1) == b"0"
     line.send(b"1")
@@ -329,13 +329,13 @@ def test_a_tap_that_refuses_has_nothing_more_handed_on(lines: Lines) -> None:
 
 
 def test_a_direction_is_cut_while_its_thread_hangs_in_a_read(lines: Lines) -> None:
-    line = lines(Seen())
+    line = lines(RecordingTap())
     line.send(b"x")
     assert line.hear(1) == b"x"
     line.pump.cut("receiver")
     assert line.hear(1) == b""
     assert line.finished.wait(DEADLINE_S)
-    with suppress(BrokenPipeError):  # it was not in a read just then
+    with suppress(BrokenPipeError):  # at that moment, it was not in a read
         line.send(b"ends the read")
     line.hang_up()
     wait_until(lambda: not any(thread.name == "line" for thread in threading.enumerate()), "the old thread to end")
@@ -344,8 +344,8 @@ def test_a_direction_is_cut_while_its_thread_hangs_in_a_read(lines: Lines) -> No
 
 
 def test_the_rescuer_sleeps_while_nothing_flows_and_wakes_again(lines: Lines) -> None:
-    disk = Disk(2)
-    line = lines(Seen(disk.write))
+    disk = HangingDisk(2)
+    line = lines(RecordingTap(disk.write))
     line.send(b"1")
     assert line.hear(1) == b"1"
     wait_until(lambda: line.rescuer.asleep, "the rescuer to sleep")

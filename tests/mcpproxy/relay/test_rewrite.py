@@ -1,4 +1,4 @@
-"""Addresses of the upstream become relative, everything else stays to the byte, however the bytes arrive."""
+"""Addresses of the upstream become relative; all other bytes stay the same, however they are split into reads."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -16,7 +16,7 @@ POST = (b"POST",)
 
 
 class Relayed:
-    """What a client gets on one connection, read by read, and what the observer is told."""
+    """What a client gets on one connection, read by read, and the events that the observer gets."""
 
     def __init__(self, methods: tuple[bytes, ...] = POST, origin: Origin = ORIGIN) -> None:
         self._tap = ResponseTap()
@@ -27,13 +27,13 @@ class Relayed:
         self.told: list[Event] = []
 
     def read(self, data: bytes) -> bytes:
-        """What is forwarded at once; as the relay does it, bytes that nothing can change pass the rewriter by."""
-        if self._rewriter.leaves(data):
+        """Returns what is forwarded at once; as in the relay, data that needs no rewriting bypasses the rewriter."""
+        if self._rewriter.passes_unchanged(data):
             return self._take(data, self._tap.feed(data))
         return self._take(*self._rewriter.feed(data))
 
     def end(self) -> bytes:
-        """What is still forwarded when the upstream ends."""
+        """Returns what is still forwarded when the upstream ends."""
         return self._take(*self._rewriter.finish())
 
     def _take(self, out: bytes, told: Sequence[Event]) -> bytes:
@@ -47,7 +47,7 @@ class Relayed:
 
     @property
     def content(self) -> bytes:
-        """The content of responses, as the observer is told of it."""
+        """Returns the content of the responses, as reported to the observer."""
         return b"".join(event.payload for event in self.told if isinstance(event, ResponseBody))
 
 
@@ -61,7 +61,7 @@ def relayed(data: bytes, cuts: list[int], methods: tuple[bytes, ...] = POST, ori
 
 
 def in_any_cutting(data: bytes, after: bytes, methods: tuple[bytes, ...] = POST, origin: Origin = ORIGIN) -> Relayed:
-    """Whole, in each two pieces and byte by byte: always these bytes."""
+    """Check that the output is the same for the whole data, for every split in two, and byte by byte."""
     whole = relayed(data, [], methods, origin)
     for cuts in ([], *([cut] for cut in range(len(data))), list(range(len(data)))):
         found = relayed(data, cuts, methods, origin)
@@ -102,13 +102,13 @@ ADDRESSES: list[tuple[Origin, bytes, bytes | None]] = [
     (ORIGIN, b"http://upxexample:8000/mcp/", None),
     (ORIGIN, b"/mcp/", None),
     (ORIGIN, b"", None),
-    # without the origin, these paths would be addresses of a host named evil
+    # without the origin, these paths would be addresses on a host named evil
     (ORIGIN, b"http://up.example:8000//evil/", None),
     (ORIGIN, b"http://up.example:8000/\\evil/", None),
     (ORIGIN, b"http://up.example:8000\\\\evil/", None),
     (ORIGIN, b"http://up.example:8000/\t/evil/", None),
     (ORIGIN, b"//up.example:8000//evil/", None),
-    # a default port can be left out
+    # the default port may be omitted
     (DEFAULT, b"http://up.example/a", b"/a"),
     (DEFAULT, b"http://up.example:/a", b"/a"),
     (DEFAULT, b"http://up.example:80/a", b"/a"),
@@ -116,7 +116,7 @@ ADDRESSES: list[tuple[Origin, bytes, bytes | None]] = [
     (DEFAULT, b"http://up.example.evil/a", None),
     (DEFAULT, b"https://up.example/a", None),
     (DEFAULT, b"http://up.example:443/a", None),
-    # one that does not know of the TLS in front of it
+    # a server that does not know about the TLS in front of it
     (HTTPS, b"https://up.example/a", b"/a"),
     (HTTPS, b"https://up.example:443/a", b"/a"),
     (HTTPS, b"http://up.example/a", b"/a"),
@@ -243,7 +243,7 @@ def event(address: bytes, end: bytes = b"\n", before: bytes = b"", colon: bytes 
 
 
 def reread(out: bytes) -> bytes:
-    """The content of the only response, as a client gets it."""
+    """Returns the content of the only response, as a client gets it."""
     tap = ResponseTap()
     tap.expect(b"GET")
     return b"".join(event.payload for event in tap.feed(out) if isinstance(event, ResponseBody))

@@ -1,4 +1,4 @@
-"""Signals: each reaches the server once, wherever it came from; one that is ignored ends the whole tree in the end."""
+"""Signals: each reaches the server once, regardless of its origin; one that is ignored finally ends the whole tree."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ mcpproxy.relay.processes.PROC = "/nonexistent"
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""A recorder on a system that has neither `sigtimedwait` nor /proc; ps is what it looks with."""
+"""A recorder on a system that has neither `sigtimedwait` nor /proc, so it uses ps."""
 
 
 def portable(place: Place, server: list[str | bytes], capture: Path) -> list[str | bytes]:
@@ -43,7 +43,7 @@ def portable(place: Place, server: list[str | bytes], capture: Path) -> list[str
 
 
 def start(place: Place, server: list[str | bytes], *, system: str = "linux") -> Session:
-    """A session on this system, or on one that can do less."""
+    """Start a session on this system, or on one with fewer features."""
     if system == "linux":
         return place.start(server)
     session = place.start(portable(place, server, place.root / "portable.mcpcap"), direct=True)
@@ -52,7 +52,7 @@ def start(place: Place, server: list[str | bytes], *, system: str = "linux") -> 
 
 
 def signals(session: Session, event: str) -> list[tuple[str, str]]:
-    """What the capture says of signals: name and origin, or name and reason."""
+    """Returns what the capture says about signals: name and origin, or name and reason."""
     rows = members_of(session.capture or Path(), "signal")
     return [(row["name"], str(row.get("origin") or row.get("reason"))) for row in rows if row["event"] == event]
 
@@ -60,13 +60,13 @@ def signals(session: Session, event: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("system", ["linux", "portable"])
 def test_each_signal_is_passed_on_once_and_recorded(place: Place, system: str) -> None:
     session = start(place, peer("signal_counter", "--status", "3"), system=system)
-    session.told()
+    session.next_report()
     names = ["TERM", "INT", "HUP", "USR1", "USR2", "QUIT"]
     for name in names:
         session.process.send_signal(signal.Signals[f"SIG{name}"])
-        assert session.told() == {"signal": name, "count": 1}
-    session.hang_up()
-    assert session.told() == {"total": dict.fromkeys(names, 1)}
+        assert session.next_report() == {"signal": name, "count": 1}
+    session.close_stdin()
+    assert session.next_report() == {"total": dict.fromkeys(names, 1)}
     assert session.end() == 3
     assert signals(session, "received") == [(f"SIG{name}", "process") for name in names]
     assert signals(session, "sent") == [(f"SIG{name}", "forwarded") for name in names]
@@ -78,7 +78,7 @@ def test_signals_that_we_were_started_ignoring_are_ignored(place: Place) -> None
     assert session.line() == b"ready\n"
     for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         session.process.send_signal(signum)
-    session.say(b"still\n")
+    session.send(b"still\n")
     assert session.line() == b"still\n"
     assert session.finish() == 4
     assert signals(session, "received") == []
@@ -99,7 +99,7 @@ def test_a_shell_that_dies_of_a_signal_leaves_its_stubborn_child_as_in_a_direct_
     place: Place, *, direct: bool
 ) -> None:
     session = place.start(["sh", "-c", f"{shlex.join(map(os.fsdecode, peer('stubborn')))}; true"], direct=direct)
-    child = session.told()["ready"]
+    child = session.next_report()["ready"]
     session.process.send_signal(signal.SIGTERM)
     assert session.end() == -signal.SIGTERM
     assert is_alive(child)
@@ -114,7 +114,7 @@ def test_ctrl_c_while_we_start_is_no_traceback(place: Place) -> None:
             session.process.wait(0.01 * number)
         session.process.send_signal(signal.SIGINT)
         errors, status = session.errors(), session.end()
-        # Before our first line has run, the interpreter itself may complain, or fail to start.
+        # Before mcpproxy's first line has run, the interpreter itself may complain, or fail to start.
         assert b"mcpproxy/cli/run" not in errors
         of_python = b"KeyboardInterrupt" in errors or errors.startswith(b"Fatal Python error")
         assert status == -signal.SIGINT or (status == 1 and of_python)
@@ -132,7 +132,7 @@ def test_a_signal_to_the_whole_group_ends_all_of_it(place: Place) -> None:
 @pytest.mark.parametrize("system", ["linux", "portable"])
 def test_a_tree_that_ignores_term_is_gone_after_the_escalation(place: Place, system: str) -> None:
     session = start(place, peer("three_deep"), system=system)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     session.process.send_signal(signal.SIGTERM)
     assert session.end() == -signal.SIGKILL
     wait_until(lambda: not any(map(is_alive, pids)), "the tree to be gone")
@@ -141,7 +141,7 @@ def test_a_tree_that_ignores_term_is_gone_after_the_escalation(place: Place, sys
 
 
 class Terminal:
-    """Both ends of a terminal; what a session of its own says to it, line by line."""
+    """Both ends of a terminal; reads what its session prints, line by line."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -173,9 +173,9 @@ def terminal() -> Iterator[Terminal]:
 
 
 LEAD = "import fcntl, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
-"""Lead a session of its own, with stdin for its terminal."""
+"""Lead a session of its own, with stdin as its terminal."""
 AS_SHELL = ["sh", "-c", 'trap : INT QUIT; "$@"; exit $?', "sh"]
-"""A shell between: it leads, and the recorder is in its foreground group."""
+"""A shell in between: it leads the session, and the recorder is in the foreground group."""
 
 
 def on_terminal(place: Place, screen: Terminal, command: list[str | bytes]) -> Session:
@@ -217,11 +217,11 @@ def test_a_terminal_that_goes_away_takes_the_server_with_it(place: Place) -> Non
 
 def test_a_group_that_is_stopped_and_continued_goes_on(place: Place) -> None:
     session = place.start(peer("echo", "--raw"), start_new_session=True)
-    session.say(b"before\n")
+    session.send(b"before\n")
     assert session.line() == b"before\n"
     os.killpg(session.pid, signal.SIGSTOP)
     wait_until(lambda: _state(session.pid) == "T", "the recorder to be stopped")
-    session.say(b"meanwhile\n")
+    session.send(b"meanwhile\n")
     os.killpg(session.pid, signal.SIGCONT)
     assert session.line() == b"meanwhile\n"
     assert session.finish() == 0

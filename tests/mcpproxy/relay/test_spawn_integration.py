@@ -1,6 +1,6 @@
-"""The server starts in the world in which it would have started without us, or is refused as a shell would refuse it.
+"""The server starts in the same environment as without the recorder, or is refused as a shell would refuse it.
 
-The probe peer is run directly and through us, and what it tells is compared.
+The probe peer is run directly and through the recorder, and its reports are compared.
 """
 
 import base64
@@ -26,13 +26,13 @@ World = dict[str, Any]
 
 
 def world(place: Place, *arguments: str | bytes, direct: bool, **how: Any) -> World:
-    """What the probe tells when it is started so."""
+    """Returns the probe's report when it is started like this."""
     session = place.start([*PROBE, *arguments], direct=direct, stdin=subprocess.DEVNULL, **how)
     found = json.loads(session.line())
     assert session.end() == 0
     assert session.errors() == b""
     assert isinstance(found, dict)
-    # Standard streams are pipes either way, but not the same ones.
+    # The standard streams are pipes either way, but different ones.
     found["fds"] = {fd: path for fd, path in found["fds"].items() if int(fd) > 2}
     return {name: value for name, value in found.items() if name not in NOT_COMPARED}
 
@@ -74,7 +74,7 @@ def test_a_core_dump_of_ours_is_forbidden_while_the_server_keeps_its_limit(place
     session = place.start(
         peer("echo"), before="import resource; resource.setrlimit(resource.RLIMIT_CORE, (4096, 4096))"
     )
-    session.say(b'{"jsonrpc":"2.0","id":1,"method":"x"}\n')
+    session.send(b'{"jsonrpc":"2.0","id":1,"method":"x"}\n')
     session.line()
     assert resource.prlimit(session.pid, resource.RLIMIT_CORE)[0] == 0
     (spawned,) = [row for row in members_of(session.capture or Path(), "process") if row["event"] == "spawned"]
@@ -109,7 +109,7 @@ def test_arguments_are_no_options_of_ours_and_no_shell_reads_them(place: Place, 
 
 
 def c_environment(place: Place) -> dict[bytes, bytes]:
-    """Nothing but what the recorder needs, in a C locale, and variables that the interpreter itself would read."""
+    """Returns only what the recorder needs, in a C locale, and variables that the interpreter itself would read."""
     keep = ("PATH", "MCPPROXY_CAPTURES", "XDG_CONFIG_HOME", MARK)
     made = {name.encode(): place.environment[name].encode() for name in keep}
     return made | {
@@ -162,7 +162,7 @@ OF_LIBC = 0b11 << 31
 
 
 def server_status(place: Place, *, direct: bool, **how: Any) -> dict[str, int]:
-    """What the kernel says of the signals of a server that changes none: cat."""
+    """Returns the kernel's signal masks of `cat`, a server that changes none."""
     session = place.start(["cat", "/proc/self/status"], direct=direct, **how)
     lines = session.rest().decode().splitlines()
     assert session.end() == 0
@@ -231,7 +231,7 @@ def test_a_group_of_its_own_is_shared_by_recorder_and_server(place: Place) -> No
 
 
 def refused(place: Place, *server: str | bytes, environment: dict[str, str] | None = None) -> tuple[int, bytes]:
-    """Start what cannot be started; returns status and stderr, when all else is as promised."""
+    """Start a command that cannot start, and check the capture; returns the exit status and stderr."""
     session = place.start(server, environment=environment)
     assert session.rest() == b""
     status, errors = session.end(), session.errors()

@@ -1,4 +1,4 @@
-"""A session behind the recorder goes and ends as it would without it."""
+"""A session through the recorder behaves and ends as it would without it."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ LINES = b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number for num
 
 
 def inline(code: str) -> list[str | bytes]:
-    """A server of a few lines."""
+    """Returns a server of a few lines."""
     return [sys.executable, "-I", "-S", "-c", f"import os, signal, sys\n{code}"]
 
 
@@ -61,29 +61,29 @@ def test_death_by_signal_becomes_ours(place: Place, name: str) -> None:
 
 def test_half_close_passes_on_and_every_answer_still_comes(place: Place) -> None:
     session = place.start(inline("data = sys.stdin.buffer.read(); os.write(1, data)"))
-    session.say(LINES)
-    session.hang_up()
+    session.send(LINES)
+    session.close_stdin()
     assert session.rest() == LINES
     assert session.end() == 0
     assert session.recorded("c2s") == session.recorded("s2c") == LINES
 
 
 def test_no_timer_runs_against_a_server_that_answers_long_after_the_half_close(place: Place) -> None:
-    # Longer than the patience with servers whose client is gone, and than that with ignored signals.
+    # Longer than the grace periods for servers whose client is gone and for ignored signals.
     code = "import time; sys.stdin.read(); time.sleep(6); os.write(1, b'late\\n'); sys.exit(4)"
     session = place.start(inline(code))
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b"late\n"
     assert session.end() == 4
 
 
 def test_the_server_ends_while_our_stdin_is_open(place: Place) -> None:
     session = place.start(peer("exit_code", "--status", "3", "--after-line"))
-    session.say(b"now\n")
+    session.send(b"now\n")
     assert session.rest() == b""
     assert session.end() == 3
     with pytest.raises(BrokenPipeError):
-        session.say(b"anybody?\n")
+        session.send(b"anybody?\n")
 
 
 def test_a_server_that_closes_stdout_ends_that_side_only(place: Place) -> None:
@@ -91,7 +91,7 @@ def test_a_server_that_closes_stdout_ends_that_side_only(place: Place) -> None:
     assert b"closing stdout" in session.line()
     assert session.rest() == b""
     assert session.process.poll() is None
-    session.say(LINES)
+    session.send(LINES)
     assert session.finish() == 6
     assert session.errors() == b"read %d bytes\n" % len(LINES)
     assert session.recorded("c2s") == LINES
@@ -99,17 +99,17 @@ def test_a_server_that_closes_stdout_ends_that_side_only(place: Place) -> None:
 
 def test_a_server_that_closes_stdin_breaks_the_pipe_of_the_client_and_goes_on_writing(place: Place) -> None:
     session = place.start(peer("closes_stdin_keeps_writing", "--frames", "300", "--gap-ms", "5", "--status", "8"))
-    assert session.told() == {"closed": "stdin"}
+    assert session.next_report() == {"closed": "stdin"}
 
     def broken() -> bool:
         try:
-            session.say(b"hello?\n")
+            session.send(b"hello?\n")
         except BrokenPipeError:
             return True
         return False
 
     wait_until(broken, "the client to see that nobody reads")
-    assert [session.told()["n"] for _ in range(300)] == list(range(300))
+    assert [session.next_report()["n"] for _ in range(300)] == list(range(300))
     assert session.end() == 8
 
 
@@ -119,19 +119,19 @@ def test_a_client_that_only_stops_listening_can_still_be_heard(place: Place, tmp
     assert session.line() == b"ready\n"
     assert session.process.stdout is not None
     session.process.stdout.close()
-    # Longer than a server is left alone whose client is gone.
+    # Longer than the grace period for a server whose client is gone.
     until = time.monotonic() + 6
     sent = 0
     while time.monotonic() < until:
-        session.say(b"still here\n")
+        session.send(b"still here\n")
         sent += 1
         threading.Event().wait(0.1)
     assert session.finish() == 5
     assert kept.read_bytes() == b"still here\n" * sent
 
 
-def test_a_server_sees_at_one_of_its_next_writes_that_nobody_listens(place: Place) -> None:
-    # Not at the first one after that: it ends the read in which we hang.
+def test_a_later_write_of_the_server_gets_a_broken_pipe(place: Place) -> None:
+    # Not at the first write after that one, which ends the read in which the recorder is blocked.
     code = """
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 os.write(1, b"ready\\n")
@@ -150,7 +150,7 @@ for line in sys.stdin:
 
     def ended() -> bool:
         with contextlib.suppress(BrokenPipeError):
-            session.say(b"write\n")
+            session.send(b"write\n")
         return session.process.poll() is not None
 
     wait_until(ended, "the server to die of its broken pipe")
@@ -159,14 +159,14 @@ for line in sys.stdin:
 
 def test_a_grandchild_that_holds_stdout_holds_us_up_for_half_a_second_at_most(place: Place) -> None:
     session = place.start(peer("grandchild", "--status", "5", "--lifetime", "60"))
-    pids = session.told()
+    pids = session.next_report()
     wait_until(lambda: not is_alive(pids["parent"]))
     with killed_at_the_end(pids["child"]):
         assert session.end() == 5
         assert is_alive(pids["child"]), "its end was waited for"
 
 
-# A busy machine may let a grandchild wait for longer than the tenth of a second for which a pipe must be silent.
+# On a busy machine, a grandchild may be delayed for longer than the tenth of a second for which a pipe must be silent.
 PATIENT = """
 import runpy
 import mcpproxy.relay.stdio as relay
@@ -179,9 +179,9 @@ def test_what_a_grandchild_writes_at_once_is_delivered(place: Place) -> None:
     server = peer("grandchild", "--frames", "50", "--status", "5")
     command = [place.python, "-P", "-c", PATIENT, "run", "--capture", str(place.root / "x.mcpcap"), "--", *server]
     session = place.start(command, direct=True)
-    pids = session.told()
+    pids = session.next_report()
     with killed_at_the_end(pids["child"]):
-        assert [session.told()["n"] for _ in range(50)] == list(range(50))
+        assert [session.next_report()["n"] for _ in range(50)] == list(range(50))
         assert session.end() == 5
         assert is_alive(pids["child"])
 
@@ -196,7 +196,7 @@ def test_a_descendant_that_never_falls_silent_does_not_keep_us(place: Place) -> 
     wait_until(lambda: not place.leftovers(), "the flood to drown in its broken pipe")
 
 
-# What the pump of the server reads comes back late, as it may where the thread gets neither processor nor interpreter.
+# The reads of the server's pump return late, as happens if its thread gets neither the processor nor the GIL.
 LATE_READS = """
 import os, runpy, sys, threading, time
 read = os.read
@@ -212,7 +212,7 @@ runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize("holds", [False, True], ids=["alone", "a descendant holds the pipe"])
 def test_what_a_late_thread_has_read_is_delivered(place: Place, *, holds: bool) -> None:
-    """The pipe is empty and the server is gone, but its last words have not come further than a thread of ours."""
+    """The pipe is empty and the server is gone, but a thread of the recorder still holds the last words."""
     server = ["sh", "-c", f"{'sleep 60 & ' if holds else ''}echo $! >&2; printf 'last words\\n'"]
     capture = place.root / "x.mcpcap"
     command = [place.python, "-P", "-c", LATE_READS, "run", "--capture", str(capture), "--", *server]
@@ -225,7 +225,7 @@ def test_what_a_late_thread_has_read_is_delivered(place: Place, *, holds: bool) 
 
 
 def test_a_disk_that_refuses_while_the_rest_is_forwarded_ends_the_session(place: Place) -> None:
-    """Under `--on-record-error stop` nothing more is forwarded, so nobody may wait for it."""
+    """Under `--on-record-error stop` nothing more is forwarded, so nothing may wait for it."""
     words = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))"
     server = inline("left = b'x' * 120_000\nwhile left: left = left[os.write(1, left):]")
     session = place.start(server, "--on-record-error", "stop", before=words)
@@ -261,22 +261,22 @@ def test_a_signal_ends_the_wait_for_a_client_that_does_not_read(place: Place) ->
 
 def test_a_server_that_never_reads_blocks_the_client_and_nothing_else(place: Place) -> None:
     session = place.start(peer("never_reads", "--frames", "200"))
-    session.told()
+    session.next_report()
     assert session.process.stdin is not None
     os.set_blocking(session.process.stdin.fileno(), False)
     sent = _fill(session)
-    assert [session.told()["n"] for _ in range(200)] == list(range(200))
+    assert [session.next_report()["n"] for _ in range(200)] == list(range(200))
     sent += _fill(session)
-    # Two pipes and a chunk between them; a busy pump may have left room in them for the second time.
+    # Two pipes and a chunk between them; a busy pump may have left room in them for the second fill.
     assert 65536 <= sent <= 3 * 65536
     session.process.terminate()
     assert session.end() == -signal.SIGTERM
-    # What nobody has read from the client's pipe has not crossed us.
+    # What is still unread in the client's pipe has not passed through the recorder.
     assert b"z" * 65536 <= session.recorded("c2s") <= b"z" * sent
 
 
 def _fill(session: Session) -> int:
-    """Write until nobody takes more for a while."""
+    """Write until nothing more is accepted for a while; returns the number of bytes."""
     assert session.process.stdin is not None
     fd, sent = session.process.stdin.fileno(), 0
     while select.select([], [fd], [], 0.2)[1]:
@@ -291,10 +291,10 @@ def test_bytes_are_handed_on_before_their_line_ends(place: Place) -> None:
     assert json.loads(frame)["params"]["data"] == "é € 𝄞"
     session2 = place.start(peer("echo", "--raw"))
     for byte in frame:
-        session2.say(bytes([byte]))
-        assert session2.hear(1) == bytes([byte])
-    session2.say(b"unfinished")
-    assert session2.hear(10) == b"unfinished"
+        session2.send(bytes([byte]))
+        assert session2.receive(1) == bytes([byte])
+    session2.send(b"unfinished")
+    assert session2.receive(10) == b"unfinished"
     assert (session.finish(), session2.finish()) == (0, 0)
     assert session.recorded("s2c") == frame
     (whole, rest) = session2.frames("c2s")
@@ -312,8 +312,8 @@ def test_what_is_no_protocol_at_all_passes_unchanged(place: Place) -> None:
 def test_wrapped_twice_records_twice_the_same(place: Place) -> None:
     inner = place.root / "inner.mcpcap"
     session = place.start(place.command(peer("echo", "--raw", "--status", "7"), capture=inner))
-    session.say(LINES)
-    assert session.hear(len(LINES)) == LINES
+    session.send(LINES)
+    assert session.receive(len(LINES)) == LINES
     assert session.finish() == 7
     for direction in ("c2s", "s2c"):
         assert b"".join(f.raw + f.delim for f in frames(inner) if f.dir == direction) == LINES
@@ -324,7 +324,7 @@ def test_sessions_that_overlap_keep_captures_of_their_own(place: Place) -> None:
     argv = place.command(peer("echo", "--raw"), "--name", "same")
     sessions = [place.start(argv, direct=True) for _ in range(4)]
     for number, session in enumerate(sessions):
-        session.say(b"%d\n" % number)
+        session.send(b"%d\n" % number)
         assert session.line() == b"%d\n" % number
     assert [session.finish() for session in sessions] == [0] * 4
     found = {b"".join(frame.raw for frame in frames(path, "c2s")) for path in find_captures(place.captures)}

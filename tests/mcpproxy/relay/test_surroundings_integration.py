@@ -1,4 +1,4 @@
-"""Poor surroundings: locales, interpreters' options, missing homes, pid 1, a package that goes away under our feet."""
+"""Hostile environments: locales, interpreter options, missing homes, pid 1, a package that disappears at run time."""
 
 import os
 import shutil
@@ -27,10 +27,10 @@ GREETING = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"caf\xc3\xa9 
 
 
 def talk(session: Session) -> None:
-    """A short session in which exactly the server's bytes come out."""
-    session.say(GREETING)
+    """A short session in which exactly the server's bytes are returned."""
+    session.send(GREETING)
     assert session.line() == GREETING
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 3
 
@@ -48,11 +48,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 LESS_TELLING = {"optimised", "no bytecode", "no utf-8 mode", "unknown locale", "no terminal type", "fault handler"}
-"""In soak: others come closer to breaking something in the same way."""
+"""These run only in soak, because others test the same thing harder."""
 
 
 def each(surroundings: dict[str, Any]) -> list[Any]:
-    """A case for each, by its name."""
+    """Returns a test case for each, by its name."""
     return [
         pytest.param(value, id=name, marks=[pytest.mark.soak] if name in LESS_TELLING else [])
         for name, value in surroundings.items()
@@ -100,7 +100,7 @@ def test_without_any_place_for_a_capture_nothing_is_started(place: Place, tmp_pa
 
 
 def unshare(*options: str) -> list[str]:
-    """The command that runs another one in namespaces of its own; skips where that is not possible."""
+    """Returns the command that runs another one in its own namespaces; skips if that is not possible."""
     command = ["unshare", *options]
     if (
         shutil.which("unshare") is None
@@ -141,7 +141,7 @@ def test_as_pid_1_a_signal_of_the_server_becomes_a_status(place: Place) -> None:
 
 
 def test_below_another_proc_signals_still_reach_the_server(place: Place) -> None:
-    """A pid namespace in which /proc shows the one outside: its numbers must not be taken for ours."""
+    """In this pid namespace, /proc shows the outer one, whose pids must not be taken for those inside."""
     argv = [
         *unshare("-Urpf"),
         "--kill-child",
@@ -156,7 +156,7 @@ def test_below_another_proc_signals_still_reach_the_server(place: Place) -> None
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The three packages in a place from which they can be taken away."""
+    """A copy of the three packages that can be moved away."""
     where = tmp_path / "installed"
     for package in ("captures", "analysis", "mcpproxy"):
         shutil.copytree(ROOT / package, where / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -166,17 +166,17 @@ def copied(tmp_path: Path) -> Path:
 def test_a_session_outlives_the_package_that_it_was_started_from(place: Place, copied: Path) -> None:
     environment = {**place.environment, "PYTHONPATH": str(copied)}
     session = place.start(peer("signal_counter", "--signals", "USR1", "--status", "3"), environment=environment)
-    session.told()
-    # Within its first 20 ms it loads the rest; an upgrade just then costs verdicts, not the session.
+    session.next_report()
+    # In its first 20 ms the recorder loads the rest; an upgrade just then costs verdicts, not the session.
     wait_until(lambda: "orjson" in Path(f"/proc/{session.pid}/maps").read_text(), "orjson to be loaded")
     copied.rename(copied.with_name("gone"))
     for number in range(3):
         session.process.send_signal(signal.SIGUSR1)
-        assert session.told() == {"signal": "USR1", "count": number + 1}
+        assert session.next_report() == {"signal": "USR1", "count": number + 1}
     giant = b'{"jsonrpc":"2.0","method":"x","params":["' + b"y" * (3 << 20) + b'"]}\n'
-    session.say(GREETING * 100 + b"no json\n" + giant)
-    session.hang_up()
-    session.told()
+    session.send(GREETING * 100 + b"no json\n" + giant)
+    session.close_stdin()
+    session.next_report()
     assert session.end() == 3
     assert session.errors() == b""
     assert session.recorded("c2s") == GREETING * 100 + b"no json\n" + giant
@@ -198,16 +198,16 @@ sys.exit(3)
     heard: list[bytes] = []
     listener = threading.Thread(target=lambda: heard.append(session.errors()))
     listener.start()
-    session.say(GREETING)
+    session.send(GREETING)
     assert session.line() == GREETING
-    # Signals are passed on by the thread that loads orjson beside the traffic, when it has done so.
+    # The thread that loads orjson during the traffic also passes signals on, once it is done.
     session.process.send_signal(signal.SIGUSR1)
     assert session.line() == b"heard\n"
-    session.say(b"mark\n")
+    session.send(b"mark\n")
     assert session.line() == b"mark\n"
     odd = GREETING * 50 + b"[1,\n\xff\n" * 50 + b"z" * (2 << 20) + b"\n"
-    session.say(odd)
-    assert session.hear(len(odd)) == odd
+    session.send(odd)
+    assert session.receive(len(odd)) == odd
     session.process.send_signal(signal.SIGUSR1)
     assert session.line() == b"heard\n"
     assert session.finish() == 3
@@ -226,9 +226,9 @@ def test_300_mib_of_address_space_are_enough(place: Place) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))"
     load = GREETING * 5_000
     session = place.start(peer("echo", "--raw", "--status", "3"), before=limit)
-    sender = threading.Thread(target=session.say, args=(load,))
+    sender = threading.Thread(target=session.send, args=(load,))
     sender.start()
-    assert session.hear(len(load)) == load
+    assert session.receive(len(load)) == load
     sender.join(DEADLINE_S)
     assert session.finish() == 3
     assert session.recorded("s2c") == load
@@ -241,14 +241,14 @@ def test_a_long_session_grows_no_descriptors_and_no_threads(place: Place) -> Non
         status = Path(f"/proc/{session.pid}/status").read_text()
         return len(os.listdir(f"/proc/{session.pid}/fd")), status.partition("Threads:")[2].split()[0]
 
-    session.say(GREETING)
+    session.send(GREETING)
     session.line()
     wait_until(lambda: b"orjson" in Path(f"/proc/{session.pid}/maps").read_bytes(), "all to be loaded")
     before = size()
     for _ in range(60):
         load = GREETING * 50
-        session.say(load)
-        assert session.hear(len(load)) == load
-    # A sync holds one descriptor more for a moment, and may have done so at the first look.
+        session.send(load)
+        assert session.receive(len(load)) == load
+    # A sync briefly holds one more descriptor, and may have held it at the first count.
     wait_until(lambda: size() <= before, "descriptors and threads to be as few as before")
     assert session.finish() == 3

@@ -1,4 +1,4 @@
-"""Whether anybody reads is seen without a write, and a watch that was released holds nothing open."""
+"""The watch notices without a write that the reader is gone; a released watch holds nothing open."""
 
 import os
 import socket
@@ -63,7 +63,7 @@ def test_a_released_watch_lets_the_end_of_file_through() -> None:
 
 
 def test_what_cannot_be_watched_counts_as_read() -> None:
-    """A descriptor that polls as invalid, as terminals do on some systems."""
+    """Some descriptors, such as terminals on some systems, poll as invalid."""
     _, gone = watched(987)
     wait_until(no_watch_runs, "the watch to end")
     assert not gone.is_set()

@@ -1,4 +1,4 @@
-"""Findings made up for the tests of reports, and captures that hold some."""
+"""Made-up findings for the tests of reports, and captures that have some."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ FOREIGN = (
     '\x1b[31m\x00\x07 \r\n::error::owned %0A ]]> <!-- & "quoted" [click](http://x) {0} \ud800 \ufffe \u202e 名\u0301'
     * 2
 )
-"""Text that no report may pass on unchanged."""
+"""Text that every report must escape."""
 SIDES: tuple[Blames, ...] = ("client", "server", "transport", "unknown")
 
 
@@ -25,7 +25,7 @@ def found(
     message: str = "it is wrong",
     **more: object,
 ) -> LocatedFinding:
-    """A finding in a capture that need not exist."""
+    """Returns a finding in a capture that need not exist."""
     made = Finding(rule, level, blames, session, seq, message, t_ns=1_500_000, source="2024-11-05 basic/messages")
     return LocatedFinding(made, Path("some.mcpcap"))._replace(**more)  # type: ignore[arg-type]
 
@@ -49,7 +49,7 @@ anything = st.builds(
 
 
 def written(report: Reporter, founds: list[LocatedFinding], **ended: object) -> str:
-    """Everything that a report prints about one capture."""
+    """Returns everything that a report prints about one capture."""
     totals, path = Totals(), Path("some.mcpcap")
     totals.captures = 1
     pieces = [*report.begin(path)]
@@ -61,7 +61,7 @@ def written(report: Reporter, founds: list[LocatedFinding], **ended: object) -> 
 
 
 def twisted(path: Path, answers: int = 1, first: int = 1) -> Path:
-    """A capture of calls whose responses have their ids as strings: id/type-changed, and no other rule of `id`."""
+    """Write calls whose responses have their ids as strings: id/type-changed, and no other rule of `id`."""
     middles = [("header", header())]
     for number in range(first, first + answers):
         middles.append(

@@ -1,11 +1,11 @@
-"""The rows of a conversation: what gives way to what if room is short."""
+"""The rows of a conversation: which parts give way if space is short."""
 
 from mcpproxy.report.conversation_rows import ConversationRow, lay_out
 from mcpproxy.wording.spans import Span
 
 
 def laid_out(width: int) -> str:
-    """An answer with its time on the clock, in some columns."""
+    """Returns the row of a response with the time of day, in that many columns."""
     subject = [Span("tools/list #2"), Span(" " * 11)]
     row = ConversationRow(
         Span("←"), subject, Span("ok"), (Span("  5 tools"),), latency="0.35 ms", size="1.5 kB", frame=7
@@ -15,7 +15,7 @@ def laid_out(width: int) -> str:
 
 
 def test_a_result_is_not_cut_for_the_sake_of_columns() -> None:
-    # As much as `show --follow --all` leaves of 80 columns.
+    # The width that `show --follow --all` has left of 80 columns.
     assert laid_out(72).split() == [
         "16:19:19.774",
         "7",

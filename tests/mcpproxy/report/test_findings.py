@@ -1,4 +1,4 @@
-"""Findings as text."""
+"""Findings printed as text."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ def text(founds: list[LocatedFinding], *, notes: bool = False, live: bool = Fals
 
 
 def stands(path: Path, raw: bytes) -> RecordLocation:
-    """A record that holds these bytes, in a file."""
+    """Write a record with these bytes to a file."""
     head, line = lines([("header", header()), ("frame", frame("s2c", raw))])
     path.write_bytes(head + line)
     return RecordLocation(path, len(head), len(line) - 1, 2)

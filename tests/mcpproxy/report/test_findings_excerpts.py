@@ -1,4 +1,4 @@
-"""The place of a pointer in the bytes, and the line that shows it."""
+"""The position of a pointer in the bytes, and the excerpt that shows it."""
 
 import json
 import time
@@ -20,7 +20,7 @@ VALUES = st.recursive(
 
 
 def places(value: Any, pointer: str = "") -> list[tuple[str, Any]]:
-    """Every pointer into a value, with what stands there."""
+    """Returns every pointer into a value, with the value there."""
     found = [(pointer, value)]
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -144,7 +144,7 @@ def test_hostile_bytes_take_linear_time() -> None:
         b"\\" * 100_000,
         b'"\\',
     ):
-        # Linear takes some hundredths of a second, quadratic minutes.
+        # Linear work takes some hundredths of a second, quadratic work takes minutes.
         began = time.process_time()
         locate(raw, "/a" * 10)
         nearest(raw, "/a" * 30_000)

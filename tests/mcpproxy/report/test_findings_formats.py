@@ -1,7 +1,7 @@
-"""Findings for other programs: JSON, JUnit, SARIF and GitHub's commands, each held to what its readers demand.
+"""Findings for other programs: JSON, JUnit, SARIF and GitHub's commands, each checked against what readers require.
 
-What the schemas of SARIF and JUnit say of our documents stands here again, and stricter, for where npm is not: no
-member that is not named may occur.
+The requirements of the SARIF and JUnit schemas are repeated here for machines without npm, and are stricter: only the
+members that are named may occur.
 """
 
 import json
@@ -57,7 +57,7 @@ def test_json_tells_wall_time_where_it_is_known() -> None:
 
 
 def checked(document: str) -> ET.Element:
-    """A document of JUnit, which has the form that its readers know."""
+    """Returns a JUnit document after checking that it has the form that its readers know."""
     root = ET.fromstring(document)
     sums = {"failure": "failures", "error": "errors", "skipped": "skipped"}
     assert (root.tag, set(root.attrib)) == ("testsuites", {"name", "tests", "failures", "errors"})
@@ -81,7 +81,7 @@ def checked(document: str) -> ET.Element:
 
 
 def outcomes(root: ET.Element) -> dict[str, list[str]]:
-    """The cases of a document by their names, each with what it holds."""
+    """Returns the test cases of a document by name, each with the tags inside it."""
     return {case.attrib["name"]: [child.tag for child in case] for case in root.iterfind("testsuite/testcase")}
 
 
@@ -148,7 +148,7 @@ LEVEL = {"enum": ["none", "note", "warning", "error"]}
 
 
 def one_of(required: str, optional: str = "", **properties: Any) -> dict[str, Any]:
-    """An object with these members and no others."""
+    """Returns the schema of an object with these members and no others."""
     assert set(properties) == {*required.split(), *optional.split()}
     return {
         "type": "object",
@@ -230,11 +230,11 @@ SARIF = {
     "required": ["$schema", "version", "runs"],
     "additionalProperties": False,
 }
-"""What SARIF 2.1.0 demands of the members that we write."""
+"""What SARIF 2.1.0 requires of the members that mcpproxy writes."""
 
 
 def run_in(document: str) -> Any:
-    """The run in a document of SARIF, which is valid."""
+    """Returns the run of a SARIF document, after validating the document."""
     read = json.loads(document)
     jsonschema.Draft7Validator(SARIF).validate(read)
     return read["runs"][0]
@@ -354,7 +354,7 @@ def test_github_knows_file_and_line() -> None:
     assert written(GithubReporter(), [one]).startswith("::warning title=id/null,file=a%2Cb%3Ac.mcpcap,line=2::")
 
 
-# ---- what was forgotten
+# ---- forgotten requests
 
 REQUESTS = Forgotten("requests", 12_345, "more than 50,000, or 16 MiB, were open at once", "answers [to] it are <new>")
 

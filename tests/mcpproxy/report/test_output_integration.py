@@ -1,4 +1,4 @@
-"""What stdout gets where it is not UTF-8, and what JSON shows to whoever prints it later."""
+"""What stdout gets if it is not UTF-8, and that JSON is harmless to whoever prints it later."""
 
 import json
 import re
@@ -21,7 +21,7 @@ ENCODINGS: dict[str, dict[str, Any]] = {
     "utf-16-le": {"PYTHONIOENCODING": "utf-16-le"},
 }
 C: dict[str, Any] = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-"""A locale without any letters but those of ASCII, which a command sees as it starts."""
+"""A locale whose only letters are those of ASCII, set as a command starts."""
 TEXT = ["show", "show --color always", "ls", "info", "verify", "check --notes"]
 JSON = ["show --json", "ls --json", "info --json", "verify --json", "check --json", "check --format sarif"]
 
@@ -32,7 +32,7 @@ def said(message: dict[str, Any]) -> bytes:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """A conversation with all that is hard to write."""
+    """A conversation with everything that is hard to print."""
     call = {"jsonrpc": "2.0", "id": NAME, "method": "tools/call", "params": {"name": NAME, "arguments": {"x": "→"}}}
     answer = {"jsonrpc": "2.0", "id": NAME, "error": {"code": -32602, "message": NAME, "data": 1}, "x": NAME}
     middles = [("header", header(name=NAME))]

@@ -1,4 +1,4 @@
-"""What to do first."""
+"""The summary of what to fix first."""
 
 import re
 from itertools import product
@@ -21,7 +21,7 @@ LOST, LEAK, HINT = "framing/stdout-not-json", "logging/secret", "cache/missing-h
 
 
 def ranked(*captures: list[LocatedFinding], width: int = 80, colour: bool = False, **ended: object) -> list[str]:
-    """The lines for some captures."""
+    """Returns the lines for some captures."""
     ranking = Ranking()
     for founds in captures:
         ranking.begin()
@@ -83,7 +83,7 @@ def test_what_is_told_the_first_time_only_counts_as_often_as_it_was() -> None:
     counts = {(HINT, 1, "server"): 1204, (HINT, 2, "server"): 5, (LEAK, 1, "server"): 9}
     leak = found(LEAK, blames="client")
     told = ranked([found(HINT), leak], counts=counts)
-    # Of another session and side nothing was told: a filter or a baseline has left it out.
+    # No finding of the other session and side was reported, because a filter or a baseline has left it out.
     assert "×1,204" in told[1]
     assert "×" not in told[0]
     assert "×2,408" in ranked([found(HINT), leak], [found(HINT)], counts=counts)[1]
@@ -133,7 +133,7 @@ def test_with_too_little_room_the_side_goes_first_and_a_rule_never() -> None:
 
 def test_every_rule_has_its_place_and_frame_in_eighty_columns() -> None:
     for rule, level in product(rules(), Level):
-        # Both have the longest words.
+        # These two rules have the longest texts.
         other = found(LOST if rule != LOST else "shutdown/server-died")
         for line in ranked([found(rule, level, seq=99_999), other]):
             assert cells(line) <= 80

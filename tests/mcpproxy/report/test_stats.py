@@ -1,4 +1,4 @@
-"""The screen of `stats`: it fits, hides nothing bad, and shows foreign text harmlessly."""
+"""The screen of `stats`: it fits, hides nothing bad, and shows untrusted text safely."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0, 0, 0)
 
 
 def stats(name: str = "search", **changes: object) -> Stats:
-    """One of everything, with a name of one's choice in each place for foreign text."""
+    """Returns one of everything, with the given name in each place for untrusted text."""
     took = 120.0, 410.0, 1920.0, 4100.0, 134_000.0
     row = Latency("server", f"tools/call {name}", 812, 800, 24, 0.03, *took, {6: 3, 7: 9, 11: 1})
     made = Stats(

@@ -1,4 +1,4 @@
-"""One S3 server for all modules: starting it takes two seconds of processor time. Each test has its own prefix."""
+"""One S3 server for all modules, as starting it takes two seconds of processor time; each test has its own prefix."""
 
 from collections.abc import Iterator
 

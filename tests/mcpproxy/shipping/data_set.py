@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.analysis.store.written import DAY, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.parquet import parquet_reader
 
 
 def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", *, tables: int = 6) -> Path:
-    """A closed capture with rows in six tables, in four, or in three if it has no frames."""
+    """Write a closed capture with rows in six tables, in four, or in three if it has no frames."""
     folder.mkdir(parents=True, exist_ok=True)
-    one = Written(folder / f"{number}.mcpcap", f"server-{number}", number, wall_ns)
+    one = CaptureWriter(folder / f"{number}.mcpcap", f"server-{number}", number, wall_ns)
     if tables == 3:
         one.record(1, "stderr", raw=f"{secret}{number}", size=8)
         return one.close()
@@ -28,9 +28,9 @@ def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", 
 
 
 def large(path: Path, frames: int, number: int = 0) -> Path:
-    """A closed capture of so many frames of 600 kB that compress to half their size at best."""
+    """Write a closed capture with that many frames of 600 kB, which compress to half their size at best."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    one = Written(path, "large", number)
+    one = CaptureWriter(path, "large", number)
     for id_ in range(frames):
         one.call(id_, id_, "search", text=os.urandom(300_000).hex())
     return one.close()
@@ -41,7 +41,7 @@ def documents(root: Path, folder: str) -> list[dict[str, Any]]:
 
 
 def named(root: Path) -> list[dict[str, Any]]:
-    """The files that readers read."""
+    """Returns the files that readers read."""
     days = documents(root, "_days")
     held = {capture["capture"] for day in days for capture in day["captures"]}
     files = [file for day in days for file in day["files"]]
@@ -52,7 +52,7 @@ def named(root: Path) -> list[dict[str, Any]]:
 
 
 def rows(root: Path) -> dict[str, list[Any]]:
-    """All rows by the manifests, by table, sorted; every file must be what its manifest says."""
+    """Returns all rows by the manifests, by table, sorted; every file must match its manifest."""
     found: dict[str, list[Any]] = {}
     with parquet_reader() as read:
         for file in named(root):
@@ -66,13 +66,13 @@ def rows(root: Path) -> dict[str, list[Any]]:
 
 
 def present(root: Path) -> set[str]:
-    """The names of all files except hidden ones."""
+    """Returns the names of all files except hidden ones."""
     names = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     return {name for name in names if not name.startswith((".", "_"))}
 
 
 def is_tidy(root: Path) -> bool:
-    """Whether every file is named by a manifest, so that readers that ignore manifests see the same rows."""
+    """Returns whether a manifest names every file, so that readers that ignore manifests see the same rows."""
     return present(root) == {file["name"] for file in named(root)}
 
 

@@ -27,7 +27,7 @@ _UNAVAILABLE: Final = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnectio
 
 @contextmanager
 def server() -> Iterator[int]:
-    """The port of an S3 server with one bucket; skips the test if none is installed."""
+    """Yields the port of an S3 server with one bucket; skips the test if none is installed."""
     if not PROGRAM.exists():
         pytest.skip("moto's server is not installed; `make setup` installs it")
     with subprocess.Popen(
@@ -35,7 +35,7 @@ def server() -> Iterator[int]:
     ) as process:
         try:
             assert process.stderr is not None
-            # It says on stderr where it listens; until then, its imports take some seconds.
+            # The server prints its address to stderr after its imports, which take some seconds.
             said = next((found for line in process.stderr if (found := _LISTENS.search(line))), None)
             assert said is not None, "the server ended"
             port = int(said[1])
@@ -49,7 +49,7 @@ def server() -> Iterator[int]:
 
 
 def environment(port: int) -> Any:
-    """The environment in which a command finds the server."""
+    """Returns the environment in which a command finds the server."""
     return {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "testing",
@@ -139,7 +139,7 @@ class Connection:
         self.client.close()
 
     def refuse(self) -> None:
-        """Answer 503, after everything that was sent has been read."""
+        """Respond with 503, after everything that was sent has been read."""
         with suppress(OSError):
             while select.select([self.client], [], [], 0.05)[0] and self.client.recv(_CHUNK):
                 pass

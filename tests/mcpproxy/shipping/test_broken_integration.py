@@ -1,4 +1,4 @@
-"""What is broken at a destination or not ours costs itself alone, and what is missing there is shipped again."""
+"""A broken or foreign file at a destination costs only itself, and what is missing there is shipped again."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from tests.mcpproxy.shipping.data_set import DAY, OPENED, documents, is_tidy, ro
 from tests.mcpproxy.shipping.s3 import copied, environment
 
 COUNT = 5
-"""Of captures, all of one day but the last."""
+"""The number of captures; all but the last are of one day."""
 
 
 class Lake:
@@ -36,7 +36,7 @@ class Lake:
             written(home / "captures", number, wall_ns, tables=4)
 
     def begin_with(self, files: Path) -> None:
-        """Hold the files of another destination, which these captures were shipped to."""
+        """Start with the files of another destination, to which these captures were shipped."""
         for path in sorted(files.rglob("*")):
             name = path.relative_to(files).as_posix()
             if path.is_file() and not name.startswith("."):
@@ -53,12 +53,12 @@ class Lake:
         return done.stdout.decode()
 
     def refused(self, *arguments: str | Path) -> tuple[str, str]:
-        """What it says on stdout, and the one complaint."""
+        """Ship, which must fail; returns stdout and the only line of stderr."""
         said, (line,) = self.broken(*arguments)
         return said, line
 
     def broken(self, *arguments: str | Path) -> tuple[str, list[str]]:
-        """What it says on stdout, and what it names."""
+        """Ship, which must fail; returns stdout and the lines of stderr."""
         done = self.ship(*arguments)
         assert (done.returncode, b"Traceback" in done.stderr) == (2, False), done.stderr
         return done.stdout.decode(), complaints(done).decode().splitlines()
@@ -73,7 +73,7 @@ class Lake:
         return sorted(entry.name for entry in self.there.entries(folder) if entry.name.endswith(("parquet", "json")))
 
     def here(self) -> Path:
-        """The destination as a folder."""
+        """Returns the destination as a folder."""
         if self.port is None:
             return self.home / self.name
         into = self.home / f"copy-{os.urandom(4).hex()}"
@@ -81,7 +81,7 @@ class Lake:
         return copied(self.port, into, self.name)
 
     def cut(self, name: str) -> None:
-        """Leave the first half of a file."""
+        """Truncate a file to its first half."""
         stored = self.there.read(name)
         assert stored is not None
         self.there.write(name, stored.data[: len(stored.data) // 2])
@@ -97,7 +97,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A destination to which the captures are shipped; to ship them again for each test would take a second."""
+    """A destination to which the captures are shipped; shipping them again for each test would take a second."""
     first = Lake(tmp_path_factory.mktemp("shipped"), "lake", None)
     first.shipped()
     return first.here()
@@ -105,7 +105,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def compacted(shipped: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, compacted."""
+    """That destination, compacted."""
     first = Lake(tmp_path_factory.mktemp("compacted"), "lake", None)
     first.begin_with(shipped)
     first.shipped("--compact", first.home / "captures")
@@ -164,7 +164,7 @@ def test_what_is_gone_or_cut_short_is_shipped_again(lake: Lake) -> None:
 def test_a_compacted_file_that_is_gone_is_made_good_by_each_machine(
     lake: Lake, how: str, shipped: Path, compacted: Path
 ) -> None:
-    everything = shipped.parent / "captures"  # rows name their captures
+    everything = shipped.parent / "captures"  # rows hold the paths of their captures
     expected = rows(shipped)
     lake.begin_with(compacted)
     (name,) = [name for name in lake.files("exchanges") if "compact-" in name]
@@ -172,12 +172,12 @@ def test_a_compacted_file_that_is_gone_is_made_good_by_each_machine(
         lake.there.delete(name)
     else:
         lake.cut(name)
-    # One machine has the first two captures, another one the others.
+    # One machine has the first two captures, the other machine has the rest.
     one, other = ([everything / f"{number}.mcpcap" for number in some] for some in ((0, 1), (2, 3, 4)))
     assert "2 captures shipped" in lake.shipped(*one)
     assert "2 captures shipped, 1 unchanged" in lake.shipped(*other)
     if how == "cut":
-        lake.there.delete(name)  # nobody names it, and a compaction would delete it in a day
+        lake.there.delete(name)  # no manifest names it, and a compaction would delete it in a day
     here = lake.here()
     assert (rows(here), is_tidy(here)) == (expected, True)
     assert "5 unchanged" in lake.shipped(everything)
@@ -226,12 +226,12 @@ def test_other_things_in_the_place_of_files_and_folders(tmp_path: Path) -> None:
 
 
 def change(path: Path, **members: Any) -> None:
-    """Give a manifest other members, as a text that only JSON of Python can hold."""
+    """Change members of a manifest; the text may contain values that only Python's JSON accepts."""
     path.write_text(json.dumps(json.loads(path.read_bytes()) | members))
 
 
 def spoiled(lake: Lake, number: int, how: str) -> None:
-    """Leave something else in the place of a manifest."""
+    """Replace a manifest with something else."""
     path = lake.manifest(number)
     path.unlink()
     if how == "FIFO":
@@ -271,8 +271,8 @@ def test_one_broken_manifest_after_the_other_costs_its_capture_alone(tmp_path: P
 
 
 @pytest.mark.costly("it ships five captures three times")
-def test_keep_believes_no_manifest_that_names_too_little(tmp_path: Path) -> None:
-    """Nor one of a day; what another manifest claims of a capture's files does not delete them either."""
+def test_keep_ignores_incomplete_manifests(tmp_path: Path) -> None:
+    """Nor a manifest of a day; files that another manifest claims are not deleted either."""
     lake = Lake(tmp_path, "lake", None)
     everything = lake.home / "captures"
     lake.shipped()
@@ -303,7 +303,7 @@ def test_keep_believes_no_manifest_that_names_too_little(tmp_path: Path) -> None
 
 @pytest.mark.costly("it ships five captures twice")
 def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
-    """The destination itself may be one."""
+    """The destination itself may be a link."""
     for name in ("elsewhere", "real"):
         (tmp_path / name).mkdir()
     (tmp_path / "lake").symlink_to("real")

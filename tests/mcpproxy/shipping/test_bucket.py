@@ -1,4 +1,4 @@
-"""What is said of an error of an object store."""
+"""The messages for errors of an object store."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.shipping.bucket import PART, Bucket
-from mcpproxy.shipping.destination import Broken
+from mcpproxy.shipping.destination import BrokenFile
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, surroundings
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
@@ -33,7 +33,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_folder(tmp_path: Path, *arguments: str | Path) -> dict[str, list[Any]]:
-    """The rows that the same command puts into a directory."""
+    """Returns the rows that the same command writes to a directory."""
     done = mcpproxy("ship", tmp_path / "folder", *arguments, XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     return rows(tmp_path / "folder")
@@ -75,7 +75,7 @@ def test_a_large_file_goes_in_parts_through_resets(s3: int, tmp_path: Path) -> N
 
 
 def check_kills(cuts: int, s3: int, source: Path, expected: dict[str, list[Any]], folder: Path) -> None:
-    """Kill it after so many equal shares of what it sends; the next run makes up for it."""
+    """Kill `ship` after each of several equal shares of the bytes it sends; the next run makes up for it."""
     total = killed_after(1 << 60, "cuts/all", s3, folder, source)
     for cut in range(cuts):
         with row(cut):
@@ -88,7 +88,7 @@ def check_kills(cuts: int, s3: int, source: Path, expected: dict[str, list[Any]]
 
 
 def killed_after(limit: int, prefix: str, port: int, home: Path, source: Path) -> int:
-    """Ship, and kill that once the server was sent so many bytes; returns how many it was sent."""
+    """Ship, and kill the command after it has sent that many bytes; returns how many the server got."""
     sent: list[int] = []
     started: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -149,7 +149,7 @@ def test_a_manifest_that_changed_meanwhile_is_not_replaced(s3: int, monkeypatch:
     first = bucket.read("a.json")
     assert bucket.replace("a.json", b"3", first)
     assert not bucket.replace("a.json", b"4", first)
-    # The answer to a put may get lost, so one that finds its own content has succeeded.
+    # The response to a put may get lost, so a put that finds its own content has succeeded.
     assert bucket.replace("a.json", b"3", first)
 
 
@@ -161,7 +161,7 @@ def test_what_is_too_large_for_a_manifest_is_not_read(s3: int, tmp_path: Path, m
     assert not bucket.fetch("a.json", tmp_path / "a", 4)
     assert bucket.fetch("a.json", tmp_path / "a", 5)
     monkeypatch.setattr("mcpproxy.shipping.bucket.MAX_SMALL_FILE_BYTES", 4)
-    with pytest.raises(Broken, match="larger than any manifest; move it away"):
+    with pytest.raises(BrokenFile, match="larger than any manifest; move it away"):
         bucket.read("a.json")
 
 
@@ -190,7 +190,7 @@ def test_an_unknown_bucket_is_named(s3: int, tmp_path: Path) -> None:
 
 
 def without(library: str, tmp_path: Path, **variables: str) -> "subprocess.CompletedProcess[bytes]":
-    """Ship to a bucket in a process that cannot import a library; it makes no request."""
+    """Ship to a bucket in a process that cannot import a library; no request is made."""
     program = f"import sys; sys.modules[{library!r}] = None; from mcpproxy.__main__ import main; sys.exit(main())"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""Compaction while another machine ships: whatever comes between two steps, no row is lost or there twice."""
+"""Compaction while another machine ships: whatever happens between two steps, no row is lost or duplicated."""
 
 import os
 import shutil
@@ -19,13 +19,13 @@ from tests.rows import row
 
 PLAIN, WITH_RAW = ShipOptions(redacted=False), ShipOptions(redacted=False, raw=True)
 OTHER = 3
-"""Which of the captures another machine ships."""
+"""The capture that another machine ships."""
 Step = tuple[str, str]
-"""What is done, and to which name."""
+"""The operation, and the name it is applied to."""
 
 
 class Busy(Folder):
-    """A directory in which something happens before one step, counted from 1; it notes all steps."""
+    """A directory in which something happens before one step, counted from 1; it records all steps."""
 
     def __init__(self, root: Path, step: int = 0, act: Callable[[], object] = lambda: None) -> None:
         super().__init__(root)
@@ -77,7 +77,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def first(sources: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where each of the captures has been shipped once."""
+    """A data set to which each of the captures has been shipped once."""
     lake = Folder(tmp_path_factory.mktemp("first"))
     for source in sources:
         shipped(source, PLAIN, lake, tmp_path_factory.mktemp("room"))
@@ -87,7 +87,7 @@ def first(sources: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture
 def root(first: Path, tmp_path: Path) -> Path:
-    """A copy of that."""
+    """A copy of that data set."""
     return Path(shutil.copytree(first, tmp_path / "lake"))
 
 
@@ -99,7 +99,7 @@ def day(first: Path) -> str:
 
 @pytest.fixture(scope="module")
 def steps(first: Path, day: str, tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
-    """What a compaction of it does."""
+    """The steps of a compaction of that data set."""
     busy = Busy(Path(shutil.copytree(first, tmp_path_factory.mktemp("steps") / "lake")))
     compact(day, busy, tmp_path_factory.mktemp("room"))
     busy.close()
@@ -113,7 +113,7 @@ def shipped(source: Path, choices: ShipOptions, lake: Folder, room: Path) -> Non
 
 
 def check_a_shipment_before(step: int, choices: ShipOptions, source: Path, first: Path, day: str, folder: Path) -> None:
-    """No row is lost or there twice, and once both are done, no file is left over."""
+    """No row is lost or duplicated, and once both runs are done, no file is left over."""
     room, other = folder / "room", folder / "other"
     room.mkdir(parents=True)
     other.mkdir()
@@ -134,7 +134,7 @@ def check_a_shipment_before(step: int, choices: ShipOptions, source: Path, first
 
 
 def critical(steps: list[Step]) -> list[int]:
-    """Before these, a shipment matters most: what it replaces is read, fetched, switched and deleted."""
+    """Returns the steps before which a shipment matters most: its files are read, fetched, replaced and deleted."""
     own = [number for number, (_, name) in enumerate(steps, 1) if f"{OTHER:032x}" in name]
     (switch,) = (number for number, (what, _) in enumerate(steps, 1) if what == "replace")
     fetched, deleted = ([number for number in own if steps[number - 1][0] == what] for what in ("fetch", "delete"))

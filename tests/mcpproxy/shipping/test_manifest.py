@@ -1,11 +1,11 @@
-"""What `ship` could not have written is not a manifest."""
+"""A document that `ship` could not have written is not a manifest."""
 
 import json
 from typing import Any
 
 import pytest
 
-from mcpproxy.shipping.destination import Broken
+from mcpproxy.shipping.destination import BrokenFile
 from mcpproxy.shipping.manifest import Day, File, Manifest, ShippedState, day_of, manifest_of
 from tests.rows import row
 
@@ -24,7 +24,7 @@ NUMBERS: tuple[Any, ...] = (float("inf"), float("nan"), -1, 1.5, 1 << 64, True, 
 
 
 def changed(document: bytes, value: Any, *path: Any) -> bytes:
-    """The document with another value at a place."""
+    """Returns the document with another value at a path."""
     values = json.loads(document)
     place = values
     for step in path[:-1]:
@@ -35,17 +35,17 @@ def changed(document: bytes, value: Any, *path: Any) -> bytes:
 
 def test_what_is_not_a_manifest_is_refused() -> None:
     for text in (b"", b"[]", b"{}", b'{"format": 1}', b'{"format": "1"}', b"[" * 100_000):
-        with pytest.raises(Broken, match="not a manifest"):
+        with pytest.raises(BrokenFile, match="not a manifest"):
             manifest_of(text, ID, "it")
-        with pytest.raises(Broken, match="not a manifest"):
+        with pytest.raises(BrokenFile, match="not a manifest"):
             day_of(text, DAY, "it")
-    with pytest.raises(Broken, match="update mcpproxy"):
+    with pytest.raises(BrokenFile, match="update mcpproxy"):
         manifest_of(b'{"format": 2}', ID, "it")
 
 
 def test_a_manifest_says_what_ship_could_have_written() -> None:
     assert manifest_of(MANIFEST, ID, "it").encoded() == MANIFEST
-    with row("of another capture"), pytest.raises(Broken, match="not a manifest"):
+    with row("of another capture"), pytest.raises(BrokenFile, match="not a manifest"):
         manifest_of(MANIFEST, OTHER, "it")
     another = f"captures/day={DAY}/{OTHER}.parquet"
     wrong: list[tuple[Any, ...]] = [
@@ -65,14 +65,14 @@ def test_a_manifest_says_what_ship_could_have_written() -> None:
         *((value, *place) for value in (1, "yes", None) for place in (("is_damaged",), ("state", "redacted"))),
     ]
     for value, *place in wrong:
-        with row(value, *place), pytest.raises(Broken, match="not a manifest"):
+        with row(value, *place), pytest.raises(BrokenFile, match="not a manifest"):
             manifest_of(changed(MANIFEST, value, *place), ID, "it")
 
 
 def test_a_manifest_of_a_day_says_what_ship_could_have_written() -> None:
     assert day_of(OF_DAY, DAY, "it").encoded() == OF_DAY
     assert day_of(Day(DAY, {}, ()).encoded(), DAY, "it").files == ()
-    with row("of another day"), pytest.raises(Broken, match="not a manifest"):
+    with row("of another day"), pytest.raises(BrokenFile, match="not a manifest"):
         day_of(OF_DAY, "2026-11-22", "it")
     wrong: list[tuple[Any, ...]] = [
         *((text, "day") for text in TEXTS),
@@ -84,5 +84,5 @@ def test_a_manifest_of_a_day_says_what_ship_could_have_written() -> None:
         (COMPACTED.name.replace("captures/", "frames/"), "files", 0, "name"),
     ]
     for value, *place in wrong:
-        with row(value, *place), pytest.raises(Broken, match="not a manifest"):
+        with row(value, *place), pytest.raises(BrokenFile, match="not a manifest"):
             day_of(changed(OF_DAY, value, *place), DAY, "it")

@@ -1,4 +1,4 @@
-"""Shipping goes on in a data set whose files have columns under former names: they are kept, and both can be read."""
+"""Shipping continues in a data set whose files have old column names: the files are kept, and all rows can be read."""
 
 import re
 from collections import defaultdict
@@ -30,7 +30,7 @@ def room(tmp_path: Path) -> Path:
 
 
 def shipped(lake: Folder, room: Path, tmp_path: Path) -> None:
-    """Ship some captures of the same day into it."""
+    """Ship some captures of the same day into the data set."""
     for number in range(LEAST):
         assert ship(written(tmp_path / "new", number), f"{number:032x}", CHOICES, lake, room) is not None
 
@@ -40,7 +40,7 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 def asked(root: Path, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a statement over all files of the data set."""
+    """Returns the rows of a statement over all files of the data set."""
     files: defaultdict[str, list[str]] = defaultdict(list)
     for file in named(root):
         files[file["table"]].append(str(root / file["name"]))

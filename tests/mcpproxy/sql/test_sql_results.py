@@ -1,4 +1,4 @@
-"""Rows as text: what fits, what is inert, and that programs get back what DuckDB said."""
+"""Rows as text: columns fit, control characters are inert, and programs get back what DuckDB returned."""
 
 import csv
 import io
@@ -39,7 +39,7 @@ TEXT = Column("text", "VARCHAR")
 WHOLE = Column("n", "BIGINT")
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 LAID_OUT_S = 1.0
-"""What it takes at most to lay out twenty thousand columns on a machine that does nothing else."""
+"""The longest time to lay out twenty thousand columns on an idle machine."""
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int = 80) -> list[str]:
@@ -81,7 +81,7 @@ def test_numbers_are_never_cut() -> None:
     assert all(str(10**17 + at) in shown[at + 1] for at in range(5))
 
 
-# What DuckDB calls a column that has no name: the expression.
+# The names that DuckDB gives to columns without a name: their expressions.
 COUNTED = """count_star() FILTER (WHERE (("method" = 'tools/call') AND ("name" IS NOT NULL) AND (dir = 'c2s')))"""
 DISTINCT = """count(DISTINCT CASE  WHEN (("method" = 'tools/call')) THEN ("name") ELSE NULL END)"""
 
@@ -169,7 +169,7 @@ def test_of_columns_without_room_those_that_answer_stay() -> None:
 
 
 def remaining(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int) -> list[str]:
-    """The names over a table, found out as one would by hand: what is missed least goes, then it is looked anew."""
+    """Returns the names of the columns shown, worked out as by hand: the least useful column is dropped each time."""
     texts = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
     sizes = {at: max(len(row[at]) for row in texts) for at in range(len(columns))}
     firm = {at: max(len(row[at]) for row in texts[1:]) for at in sizes if columns[at].type == "BIGINT"}
@@ -231,10 +231,10 @@ def test_the_columns_that_stay_are_those_that_are_missed_most(
         ("TIMESTAMP", ["2026-11-18 11:06:40.5", "2026-11-18 11:06:40", "infinity"]),
     ],
 )
-def test_so_many_columns_take_a_moment(type_: str, values: list[Value]) -> None:
+def test_twenty_thousand_columns_are_laid_out_quickly(type_: str, values: list[Value]) -> None:
     columns = [Column(f"column_{at}", type_) for at in range(20_000)]
     rows = [[value if at % 2 else values[0] for at in range(len(columns))] for value in values]
-    # Of the processor: on a busy machine the clock on the wall says how busy it is.
+    # Processor time: on a busy machine, wall time mostly shows how busy it is.
     began_s = time.process_time()
     shown = lines(columns, rows)
     assert time.process_time() - began_s < 10 * LAID_OUT_S
@@ -427,7 +427,7 @@ def test_csv_reads_back(rows: list[tuple[Any, ...]]) -> None:
     read = list(csv.reader(io.StringIO(text, newline="")))
     assert read[0] == ["text", "n", "b"]
     given = [[a, "" if n is None else str(n), b] for a, n, b in rows]
-    # A quote in front of what would be a formula, and of nothing else.
+    # A quote precedes what would be a formula, and nothing else.
     assert [[re.sub(r"^'(?=[=+\-@\t\r\n＝＋－＠])", "", cell) for cell in row] for row in read[1:]] == [
         [re.sub(r"^'(?=[=+\-@\t\r\n＝＋－＠])", "", cell) for cell in row] for row in given
     ]

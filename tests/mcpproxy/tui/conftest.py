@@ -1,4 +1,4 @@
-"""Each test has its own cache, keys and history; what every app in a process does in the same way is done once."""
+"""Gives each test its own cache, keys and history, and does once per process what every app does in the same way."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="package")
 def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make a run of the app cost a third: workers are forked, style sheets and signatures are read once.
+    """Reduce the cost of a run of the app to a third: workers are forked, style sheets and signatures are read once.
 
     A screen is drawn when everything that a key causes is done; in soak, whenever something changes, as on a terminal.
     """
@@ -64,7 +64,7 @@ def _share_styles(patch: pytest.MonkeyPatch) -> None:
 
 
 def _count_parameters_once(patch: pytest.MonkeyPatch) -> None:
-    """Make Textual read the signature of each function once, and not again for each closure and partial of it."""
+    """Make Textual read the signature of each function once, not once for each closure and partial of it."""
     known: dict[tuple[CodeType, bool], int] = {}
 
     def count(function: Callable[..., object]) -> int:

@@ -1,4 +1,4 @@
-"""Scenes: screens worth a picture, each with its own captures, the way to it, and a sign that all of it is there.
+"""Scenes: screens worth a picture, each with its captures, the keys that lead to it, and a sign that it is complete.
 
 Everything in them is fixed: what was recorded, when, and the current time. The tests compare them with pictures that
 someone has approved; `python -m tests.mcpproxy.tui.scenes docs/pictures` draws those of the README.
@@ -31,7 +31,7 @@ from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, lossy, on_stage, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, frame_record, lossy, on_stage, record
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 NOW_NS: Final = 1_795_000_600_000_000_000
@@ -92,7 +92,7 @@ class Talk:
         self.frame("s2c", {"id": 1, "result": {"tools": tools}}, ready_ms + 9)
 
     def frame(self, side: Direction, message: dict[str, Any], at_ms: float) -> None:
-        self.say(*said(side, orjson.dumps({"jsonrpc": "2.0", **message})), at_ms)
+        self.say(*frame_record(side, orjson.dumps({"jsonrpc": "2.0", **message})), at_ms)
 
     def call(self, tool: str, at_ms: float, took_ms: float | None, wrong: str = "") -> None:
         """Write one call; if `took_ms` is None, it gets no response."""
@@ -106,7 +106,7 @@ class Talk:
 
     def stray(self, text: str, at_ms: float) -> None:
         """Write a line on stdout that is not a message."""
-        self.say(*said("s2c", text.encode()), at_ms)
+        self.say(*frame_record("s2c", text.encode()), at_ms)
 
     def log(self, text: str, at_ms: float) -> None:
         """Write a line of stderr."""
@@ -137,7 +137,7 @@ def hash_of(text: str) -> int:
 
 
 def filesystem(folder: Path, calls: int = 60) -> Path:
-    """A busy server that answers mostly quickly, sometimes wrongly, and logs to the wrong place."""
+    """A busy server that mostly answers quickly, sometimes returns an error, and writes a log line to stdout."""
     talk, rng, at_ms = Talk("filesystem"), random.Random(7), 160.0
     talk.begin("Claude Desktop", "1.9", 52)
     talk.stray("Loaded 3 plugins", 70)
@@ -155,7 +155,7 @@ def filesystem(folder: Path, calls: int = 60) -> Path:
 
 
 def busy(folder: Path) -> list[Path]:
-    """That one alone."""
+    """The capture of `filesystem` alone."""
     return [filesystem(folder)]
 
 
@@ -187,15 +187,18 @@ def corpus(name: str) -> Make:
 
 
 def huge(folder: Path) -> list[Path]:
-    """10,000 frames, of which the last have a number of five digits."""
+    """10,000 frames, of which the last have numbers of five digits."""
     middles = conversation(2)
     for number in range(5_000):
-        middles += [said("c2s", CALL % (1000 + number, number)), said("s2c", FINE % (1000 + number, number))]
+        middles += [
+            frame_record("c2s", CALL % (1000 + number, number)),
+            frame_record("s2c", FINE % (1000 + number, number)),
+        ]
     return [record(folder / "huge" / "20261118T110640Z-4f2a.mcpcap", [*middles, END])]
 
 
-def many(folder: Path) -> list[Path]:
-    """Sessions that ended well, badly, without a word, and with losses."""
+def mixed_sessions(folder: Path) -> list[Path]:
+    """Sessions that ended normally, with an error, without an end record, and with lost records."""
     paths = siblings(folder, 60)
     dead = record(folder / "db" / "20261117T110640Z-0001.mcpcap", conversation(3, "db"))
     notes = folder / "notes" / "20261116T110640Z-0001.mcpcap"
@@ -218,8 +221,8 @@ async def listed(stage: Stage) -> None:
     await stage.settled()
 
 
-async def nothing(stage: Stage) -> None:
-    """Show what to do if there are no sessions: as no row shows that the search has ended, the text must."""
+async def empty_list(stage: Stage) -> None:
+    """Show the hint for a list without sessions: no row shows that the search has ended, so the hint must."""
     await listed(stage)
     await stage.see(NOTHING_YET.splitlines()[0])
     await stage.settled()
@@ -246,7 +249,7 @@ def then(*keys: str, see: str = "") -> Act:
 
 
 async def finding(stage: Stage) -> None:
-    """Find a text in a detail, once that is there: how far it has scrolled depends on each key."""
+    """Find a text in a detail, once the detail is shown: how far it has scrolled depends on each key."""
     await opened(stage)
     await stage.press(*["down"] * 8, "enter")
     await stage.see("at six")
@@ -256,7 +259,7 @@ async def finding(stage: Stage) -> None:
 
 
 async def sql(stage: Stage) -> None:
-    """Show an answer to a query, with the rows in front."""
+    """Show the answer to a query, with the focus on its rows."""
     await opened(stage)
     await stage.press("Q", *"from latency", "enter")
     await stage.until(lambda: stage.app.sql.answer is not None)
@@ -301,8 +304,8 @@ class Scene:
 
 
 SCENES: Final[dict[str, Scene]] = {
-    "sessions-empty": Scene(lambda _: [], nothing),
-    "sessions": Scene(many, listed, picture=("sessions", 100, 10)),
+    "sessions-empty": Scene(lambda _: [], empty_list),
+    "sessions": Scene(mixed_sessions, listed, picture=("sessions", 100, 10)),
     "traffic-empty": Scene(corpus("no-newline"), opened),
     "traffic": Scene(busy, then("down", "down")),
     "traffic-huge": Scene(huge, then("G")),
@@ -344,7 +347,7 @@ def shared() -> dict[str, list[str]]:
 
 @contextmanager
 def app_of(scene: Scene, folder: Path) -> Iterator[TuiApp]:
-    """The app before a scene."""
+    """The app for a scene, before any key is pressed."""
     paths, writer = scene.make(folder), None
     if scene.is_live:
         path = folder / "filesystem" / "20261118T110640Z-4f2a.mcpcap"
@@ -384,7 +387,7 @@ def main(place: Path) -> None:
                         return app.export_screenshot(title="mcpproxy tui")
 
                 svg = asyncio.run(draw())
-        # Pictures fetch no fonts: the reader's fonts are good enough.
+        # Pictures do not fetch fonts: the reader's fonts are good enough.
         svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
         (place / f"{name}.svg").write_text(re.sub(r"\n\s*\n+", "\n", svg))
         sys.stdout.write(f"{place / name}.svg\n")

@@ -1,4 +1,4 @@
-"""Stage: captures, a running app, and the text on its screen, for the tests of the screens."""
+"""The stage for the tests of the screens: captures, a running app, and the text on its screen."""
 
 import asyncio
 import sys
@@ -56,19 +56,19 @@ FLOAT = b'{"jsonrpc":"2.0","id":7.0,"method":"ping"}'
 Middles = list[tuple[str, bytes]]
 
 
-def said(direction: Direction, raw: bytes) -> tuple[str, bytes]:
+def frame_record(direction: Direction, raw: bytes) -> tuple[str, bytes]:
     """One frame."""
     return "frame", frame(direction, raw)
 
 
 def conversation(calls: int = 6, name: str = "library") -> Middles:
     """A handshake, calls of which every third fails, a line of stderr, and a call without a response."""
-    made = [("header", header(name=name)), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
-    made.append(said("c2s", b'{"jsonrpc":"2.0","method":"notifications/initialized"}'))
+    made = [("header", header(name=name)), frame_record("c2s", INITIALIZE), frame_record("s2c", INITIALIZED)]
+    made.append(frame_record("c2s", b'{"jsonrpc":"2.0","method":"notifications/initialized"}'))
     for n in range(1, calls + 1):
-        made.append(said("c2s", CALL % (n, n)))
-        made.append(said("s2c", WRONG % n if n % 3 == 0 else FINE % (n, n)))
-    made += [("stderr", stderr_members(b"warning: low on shelves")), said("c2s", CALL % (99, 99))]
+        made.append(frame_record("c2s", CALL % (n, n)))
+        made.append(frame_record("s2c", WRONG % n if n % 3 == 0 else FINE % (n, n)))
+    made += [("stderr", stderr_members(b"warning: low on shelves")), frame_record("c2s", CALL % (99, 99))]
     return made
 
 
@@ -99,7 +99,13 @@ def captured(folder: Path, name: str = "library", calls: int = 6, stamp: str = "
 
 def wrong(folder: Path, noise: int = 1) -> Path:
     """A capture with errors of two rules, and a note: noise from row 4 on, an unrequested response, an odd id."""
-    middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
+    middles = [
+        *conversation(0, "wrong"),
+        *[frame_record("s2c", NOISE)] * noise,
+        frame_record("s2c", UNKNOWN),
+        frame_record("c2s", FLOAT),
+        END,
+    ]
     return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
 
 
@@ -122,7 +128,7 @@ def _pressed(key: str) -> events.Key:
 
 
 async def _pause(end: float) -> None:
-    """Wait before the next look, longer each time: what is awaited may need the processor."""
+    """Wait before the next check, longer each time: the awaited work may need the processor."""
     waited_s = max(0.0, time.monotonic() - end + DEADLINE_S)
     await asyncio.sleep(min(0.002 + waited_s / 10, 0.05))
 
@@ -150,7 +156,7 @@ OURS = {"captures", "analysis", "mcpproxy", "tests"}
 
 
 def working_threads(earlier: Container[threading.Thread]) -> list[str]:
-    """Where each thread is that works for the app, and is not waiting for work, for output or for its next look.
+    """Where each busy thread of the app is, that is, one that does not wait for work, for output or for its next poll.
 
     Args:
         earlier: threads that ran before the app did, and so belong to another test.
@@ -173,7 +179,7 @@ def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
 
     Args:
         stack: its frames, the innermost first.
-        ours: those of our own code.
+        ours: those of the frames that belong to `OURS`.
     """
     inner = stack[0]
     pools = [one for one in stack if one.f_code is futures_thread._worker.__code__]
@@ -189,7 +195,7 @@ def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
 
 
 def _last_looks(earlier: Container[threading.Thread]) -> list[tuple[float, float]]:
-    """For each thread that polls for work: when it began its last look, and when it last reported any.
+    """For each thread that polls for work: when it last began to poll, and when it last reported any work.
 
     Args:
         earlier: threads that ran before the app did.
@@ -273,7 +279,7 @@ class Stage:
             _render_now(compositor, screen_stack=self.app._background_screens)
 
     def _undrawn(self) -> list[str]:
-        """The messages that are not handled yet, and what is not drawn yet."""
+        """The unhandled messages, and the changes that are not drawn yet."""
         pumps = [pump for pump in (self.app, *self.app._registry) if pump._running and not pump._closing]
         busy = [f"{pump} handles messages" for pump in pumps if not _waits(pump)]
         screen = self.app.screen
@@ -293,13 +299,13 @@ class Stage:
             await self.drawn()
             busy = self._busy()
             if not busy:
-                # A thread may have posted something after all messages were handled and before we looked at it.
+                # A thread may have posted something after all messages were handled and before it was checked.
                 await self.drawn()
                 busy = self._busy()
             if busy:
                 since = None
             else:
-                # An idle thread notices new work only when it looks again, and what it then reports may create more.
+                # An idle thread notices new work only at its next poll, and what it then reports may create more.
                 looks = _last_looks(self.earlier)
                 if since is None or any(reported > since for _, reported in looks):
                     since = time.monotonic()
@@ -310,7 +316,7 @@ class Stage:
             await _pause(end)
 
     def _busy(self) -> list[str]:
-        """What is still working on the screen's contents, and the waiting messages."""
+        """What is still working on the screen's contents, including waiting messages."""
         app, busy = self.app, self._undrawn() + working_threads(self.earlier)
         if app.key_queue._typed or app.key_queue._at is not None:
             busy.append("keys wait")
@@ -375,7 +381,7 @@ class Stage:
         return self.app.screen
 
     async def choose(self, folder: str) -> None:
-        """In a list of several captures, move to the one in a folder of this name."""
+        """Move the cursor of the list to the capture in a folder of this name."""
         await self.listed()
         screen = self.app.screen
         assert isinstance(screen, SessionsScreen)

@@ -115,7 +115,7 @@ class Terminal:
 
 
 def starting() -> type[subprocess.Popen[bytes]]:
-    """The class that starts it: a fork of a process that has loaded it, if the system supports that."""
+    """The class that starts the program: by a fork of a process that has loaded it, if the system supports that."""
     return Forked if CAN_ADOPT else subprocess.Popen
 
 

@@ -1,4 +1,4 @@
-"""Calls that hang, on the screens: abandoned ones are told with the time waited, open ones with one that grows."""
+"""Calls that hang, on the screens: abandoned ones show how long they waited, open ones a waiting time that grows."""
 
 import re
 import time
@@ -8,17 +8,29 @@ from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.tui.data.columns import NONE
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Act, Stage, conversation, play, play_each, record, said, timed
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    FINE,
+    Act,
+    Stage,
+    conversation,
+    frame_record,
+    play,
+    play_each,
+    record,
+    timed,
+)
 
 CANCELLED = (
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"Request timed out"}}'
 )
 HUNG = [
     *conversation(1),
-    said("c2s", CANCELLED % 99),
-    said("c2s", CALL % (7, 7)),
-    said("c2s", CANCELLED % 7),
-    said("s2c", FINE % (7, 7)),
+    frame_record("c2s", CANCELLED % 99),
+    frame_record("c2s", CALL % (7, 7)),
+    frame_record("c2s", CANCELLED % 7),
+    frame_record("s2c", FINE % (7, 7)),
     END,
 ]
 
@@ -128,10 +140,10 @@ def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
 
 
 def test_calls_that_were_abandoned(tmp_path: Path) -> None:
-    unanswered = record(tmp_path / "unanswered/x.mcpcap", [*HUNG[:-1], said("c2s", CALL % (8, 8)), END])
-    sent = [*conversation(1)[:4], *(said("c2s", CALL % (n, n)) for n in (1, 2))]
-    gone = [said("c2s", CANCELLED.replace(b"Request timed out", b"") % n) for n in (1, 2)]
-    middles = [*sent, *gone, said("s2c", FINE % (2, 2)), END]
+    unanswered = record(tmp_path / "unanswered/x.mcpcap", [*HUNG[:-1], frame_record("c2s", CALL % (8, 8)), END])
+    sent = [*conversation(1)[:4], *(frame_record("c2s", CALL % (n, n)) for n in (1, 2))]
+    gone = [frame_record("c2s", CANCELLED.replace(b"Request timed out", b"") % n) for n in (1, 2)]
+    middles = [*sent, *gone, frame_record("s2c", FINE % (2, 2)), END]
     cancelled = timed(tmp_path / "cancelled/x.mcpcap", middles, [0, 1, 2, 3, 10, 10, 311, 6010, 6500, 6501])
     acts: tuple[Act, ...] = (
         a_cancelled_call_says_how_long_it_had_waited_and_a_late_one_what_became_of_it,

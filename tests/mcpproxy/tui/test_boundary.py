@@ -1,4 +1,4 @@
-"""Foreign text reaches a widget through `safe_text.py` and through nothing else: the sources are read for it."""
+"""Foreign text reaches a widget only through `safe_text.py`; the sources are searched for other ways."""
 
 import ast
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ TUI = ROOT / "mcpproxy/tui"
 SOURCES = sorted(path for path in TUI.rglob("*.py") if path.name != "safe_text.py")
 
 DRAWING = {"textual.content", "textual.markup", "textual.visual"}
-"""Modules that make what is drawn."""
+"""Modules that create what is drawn."""
 WIDGETS = {
     "Button",
     "Checkbox",
@@ -40,17 +40,17 @@ WIDGETS = {
     "Tooltip",
     "Tree",
 }
-"""Widgets that read markup, or pass controls on."""
+"""Widgets that interpret markup, or pass control characters on."""
 CALLS = {"from_markup", "from_text", "notify", "render_markup", "to_content", "bell", "open_url", "copy_to_clipboard"}
 TITLES = {"border_title", "border_subtitle", "tooltip", "title", "sub_title", "loading_message"}
 
 
 SANITISING = {("widgets/editor.py", "imports TextArea")}
-"""A widget that passes controls on may stand where each way into it is overridden by one that sanitises."""
+"""A widget that passes control characters on is allowed if each way to set its text is overridden to sanitise it."""
 
 
 def leaks(tree: ast.AST) -> Iterator[str]:
-    """What draws text, or could, without going through the boundary."""
+    """Code that draws text, or could, without going through the boundary."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from _imports(node)
@@ -129,7 +129,7 @@ def test_the_boundary_reads_no_markup_either() -> None:
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "app.notify"
     )
     assert {keyword.arg: ast.unparse(keyword.value) for keyword in notified.keywords}["markup"] == "False"
-    # Every `Content` and `Segment` is made of text that was sanitised in the same call, or is ours.
+    # Every `Content` and `Segment` is made of text that was sanitised in the same call, or is mcpproxy's own.
     made = [
         node
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""The breadcrumb: where the user is, in any width, whatever a capture is called."""
+"""The breadcrumb shows where the user is, in any width and for any name of a capture."""
 
 from mcpproxy.tui.breadcrumb import Crumb, fitted
 from mcpproxy.wording.cells import cells

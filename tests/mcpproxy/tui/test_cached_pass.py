@@ -1,4 +1,4 @@
-"""A large closed capture is read once: whoever opens it again is told the same, without a reading."""
+"""A large closed capture is read once: when it is opened again, the same results come from the cache."""
 
 from pathlib import Path
 
@@ -7,33 +7,33 @@ import pytest
 from analysis.output_cache import files_of
 from analysis.reading import findings
 from captures.file import CaptureFile
-from mcpproxy.tui.data import kept, worker
+from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data.columns import batch_in
-from mcpproxy.tui.data.kept import keep
+from mcpproxy.tui.data.output_caches import save
 from mcpproxy.tui.data.worker import CachedPass, Pass
 from tests.captures.samples import lines
-from tests.mcpproxy.tui.alone import Alone
+from tests.mcpproxy.tui.in_process_reading import InProcessReading
 from tests.mcpproxy.tui.stage import record
 from tests.mcpproxy.tui.test_columns import WORDED, cells, look_at, read
 
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every capture counts as a large one."""
-    monkeypatch.setattr(kept, "LARGE", 0)
+    """Treat every capture as a large one."""
+    monkeypatch.setattr(output_caches, "LARGE", 0)
     monkeypatch.setattr(worker, "STEP", 1 << 10)
 
 
 def passes(path: Path) -> list[type]:
-    """What kinds of passes there would be over a capture."""
-    reading = Alone(path, with_rules=True)
+    """The kinds of passes that a reading of the capture would make."""
+    reading = InProcessReading(path, with_rules=True)
     kinds = [type(one) for one in reading.task._passes]
     reading.close()
     return kinds
 
 
-def told_of(reading: Alone) -> tuple[list[bytes], list[bytes]]:
-    """What the worker has told: of messages, and of findings; the two may come at different times."""
+def worker_messages(reading: InProcessReading) -> tuple[list[bytes], list[bytes]]:
+    """What the worker has reported: about messages, and about findings; the two may come at different times."""
     of_messages = [one for one in reading.heard if batch_in(one) is not None or b'"news"' in one]
     return of_messages, [one for one in reading.heard if one not in of_messages]
 
@@ -42,11 +42,11 @@ def test_messages_and_findings_are_told_again(tmp_path: Path) -> None:
     path = record(tmp_path / "x.mcpcap", WORDED)
     first = read(path, with_rules=True)
     assert passes(path) == [CachedPass, CachedPass]
-    again = Alone(path, with_rules=True)
+    again = InProcessReading(path, with_rules=True)
     assert again._restore()
     while not (again.has_ended and again.task.has_ended):
         again.step()
-    assert told_of(again) == told_of(first)
+    assert worker_messages(again) == worker_messages(first)
     assert cells(again.columns) == cells(first.columns)
     assert again.findings.kept == first.findings.kept == list(findings(path))
     assert (again.findings.has_ended, again.findings.tally) == (True, first.findings.tally)
@@ -85,15 +85,15 @@ def test_rows_that_make_no_sense_are_read_again(tmp_path: Path) -> None:
         [whole[0], b"\0\0\0", *whole[2:]],
         *([*whole[: count + 1], head, *whole[count + 2 :]] for head in (b"{}", b'{"versions":[1]}', long)),
     ):
-        keep(kept.kept(path, "rows", first.most), spoilt)
-        reading = Alone(path)
+        save(output_caches.cache_of(path, "rows", first.most), spoilt)
+        reading = InProcessReading(path)
         assert not reading._restore(), spoilt[:2]
         while not reading.has_ended:
             reading.step()
         assert [*reading._saved()] == whole
         look_at(reading)
         reading.close()
-    reading = Alone(path)
+    reading = InProcessReading(path)
     assert reading._restore(), "what was read again is kept again"
     reading.close()
     first.close()
@@ -109,7 +109,7 @@ def test_a_capture_that_changed_is_read(tmp_path: Path) -> None:
 
 def test_what_was_not_read_to_its_end_is_not_kept(tmp_path: Path) -> None:
     path = record(tmp_path / "x.mcpcap", WORDED)
-    reading = Alone(path)
+    reading = InProcessReading(path)
     assert reading.step()
     reading.close()
     assert passes(path) == [Pass, Pass]
@@ -120,7 +120,7 @@ def test_a_live_capture_is_read_and_not_kept(tmp_path: Path) -> None:
     made = CaptureFile(path)
     for line in lines(WORDED):
         made.append(line)
-    reading = Alone(path, with_rules=True)
+    reading = InProcessReading(path, with_rules=True)
     while reading.step():
         pass
     made.close()

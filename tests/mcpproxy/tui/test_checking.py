@@ -1,4 +1,4 @@
-"""The worker finds what `check` finds, falls behind without harm, dies without harm, and never outlives the screen."""
+"""The worker finds what `check` finds, may fall behind or die without harm, and never outlives the screen."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally, cached
 from mcpproxy.tui.data import findings as found_module
 from mcpproxy.tui.data.findings import Findings
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
 
@@ -17,7 +17,7 @@ def read(path: Path) -> Reading:
     return reading
 
 
-def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
+def test_messages_of_a_worker_are_checked(tmp_path: Path) -> None:
     reading = read(captured(tmp_path))
     findings = Findings(reading.index)
     one = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "x")

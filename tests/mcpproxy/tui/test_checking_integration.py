@@ -1,4 +1,4 @@
-"""The worker finds what `check` finds, falls behind without harm, dies without harm, and never outlives the screen."""
+"""The worker finds what `check` finds, may fall behind or die without harm, and never outlives the screen."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from tests.captures.samples import lines
 from tests.harness import wait_until
-from tests.mcpproxy.tui.stage import END, FINE, captured, conversation, record, said
+from tests.mcpproxy.tui.stage import END, FINE, captured, conversation, frame_record, record
 from tests.mcpproxy.tui.test_checking import read
 
 NOISE = b"Loaded %d plugins"
@@ -43,8 +43,8 @@ def examined(path: Path) -> list[Finding]:
 
 
 def noisy(folder: Path, count: int) -> Path:
-    """A capture in which so many lines are no messages."""
-    noise = [said("s2c", NOISE % n) for n in range(count)]
+    """A capture in which `count` lines are not messages."""
+    noise = [frame_record("s2c", NOISE % n) for n in range(count)]
     return record(folder / "noisy" / "a.mcpcap", [*conversation(2), *noise, END])
 
 
@@ -93,10 +93,10 @@ def test_wrong_rows_are_found_forwards_and_backwards(tmp_path: Path) -> None:
 
 @pytest.mark.costly("the rules judge 12,000 messages, and the texts of 10,000 findings come over")
 def test_twelve_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> None:
-    # Before the last comes a rule that nobody has broken so far: its text is kept all the same.
+    # The last finding is the first of its rule: its text is kept all the same.
     batch = b"[" + b",".join([b'{"jsonrpc":"2.0","id":12345,"result":{}}'] * 10) + b"]"
-    noise = [said("s2c", batch) for _ in range(1_200)]
-    path = record(tmp_path / "noisy" / "a.mcpcap", [*conversation(2), *noise, said("s2c", NOISE % 1), END])
+    noise = [frame_record("s2c", batch) for _ in range(1_200)]
+    path = record(tmp_path / "noisy" / "a.mcpcap", [*conversation(2), *noise, frame_record("s2c", NOISE % 1), END])
     reading = read(path)
     with checking() as made:
         made.check(path, reading.findings)
@@ -127,7 +127,7 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
         wait_until(lambda: findings.has_caught_up and findings.checked == len(known))
         before = len(findings)
         assert not findings.has_ended
-        live.append(seal(len(known), 10**9, *said("s2c", b"noise")))
+        live.append(seal(len(known), 10**9, *frame_record("s2c", b"noise")))
         while reading.step():
             pass
         wait_until(lambda: findings.checked == len(known) + 1)
@@ -138,7 +138,7 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
         while not reading.has_ended:
             reading.step()
         wait_until(lambda: findings.has_ended)
-    # Nobody answered the last request: that is known at the end, and told of its row.
+    # The last request was not answered: this is known only at the end, and reported for its row.
     asked = len(known) - 1
     assert "timeout/unanswered" in findings.rules_at(asked)
     assert asked in findings.late
@@ -146,7 +146,7 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
     reading.close()
 
 
-def test_a_killed_worker_is_told_of_and_the_next_check_has_another(tmp_path: Path) -> None:
+def test_a_killed_worker_is_reported_and_the_next_check_has_another(tmp_path: Path) -> None:
     path = tmp_path / "live.mcpcap"
     live = CaptureFile(path)
     for line in lines(conversation(3)):
@@ -192,7 +192,7 @@ def test_rows_stay_readable_without_a_worker_and_the_next_one_goes_on(tmp_path: 
         assert first is not None
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: reading.findings.trouble)
-        live.append(seal(len(reading.index), 10**9, *said("s2c", FINE % (99, 99))))
+        live.append(seal(len(reading.index), 10**9, *frame_record("s2c", FINE % (99, 99))))
         live.close()
         while not reading.index.has_ended:
             reading.step()
@@ -231,7 +231,7 @@ def test_it_ends_with_the_screen_whatever_ends_that(tmp_path: Path) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has waited for has."""
+    """Whether a process has ended; a zombie counts as ended."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -243,7 +243,7 @@ def is_gone(pid: int) -> bool:
     return state == "Z"
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_capture_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"nothing of ours")
     findings = Findings()

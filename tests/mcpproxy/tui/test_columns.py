@@ -1,4 +1,4 @@
-"""What the worker sends is believed only as far as it can be checked, and rules never hold up what messages mean."""
+"""What the worker sends is believed only as far as it can be checked, and rules never delay the meaning of messages."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from analysis.reading import findings
 from captures.file import CaptureFile
 from mcpproxy.tui.data import columns as columns_module
 from mcpproxy.tui.data import conversation as conversation_module
-from mcpproxy.tui.data import kept, worker
+from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data.columns import (
     CALLS,
@@ -36,34 +36,55 @@ from mcpproxy.tui.rows.finding_lines import row_lines
 from mcpproxy.tui.rows.row_text import text_of
 from tests.captures.samples import header, lines
 from tests.examples import examples
-from tests.mcpproxy.tui.alone import Alone, hear
-from tests.mcpproxy.tui.stage import CALL, END, FINE, FLOAT, NOISE, UNKNOWN, captured, conversation, record, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading, pass_message
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    FINE,
+    FLOAT,
+    NOISE,
+    UNKNOWN,
+    captured,
+    conversation,
+    frame_record,
+    record,
+)
 
-SPANNING = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
+SPANNING = [frame_record("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
 PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
 CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
 NONSENSE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError)
-"""What `PythonChild.listen` takes for a sign that a message makes no sense."""
+"""The exceptions by which `PythonChild.listen` recognises a message that makes no sense."""
 ANYTHING: list[object] = [
     *(None, True, 0, -1, 1, 3, 0.5, float("inf"), float("nan"), 1 << 63, 1 << 64, 10**400),
     *("", "x", "\ud800", [], {}, [1], {"a": 1}, [[]]),
 ]
-ODD = [*conversation(40), *SPANNING, said("c2s", PINGS), said("s2c", NOISE), said("c2s", FLOAT), END]
+ODD = [
+    *conversation(40),
+    *SPANNING,
+    frame_record("c2s", PINGS),
+    frame_record("s2c", NOISE),
+    frame_record("c2s", FLOAT),
+    END,
+]
 
-CALLS_GIVEN_UP = [*(said("c2s", CALL % (n, n)) for n in (100, 101)), *(said("c2s", CANCEL % n) for n in (100, 101))]
-WORDED = [*ODD[:-1], *CALLS_GIVEN_UP, said("s2c", FINE % (100, 1)), said("s2c", UNKNOWN), END]
+CALLS_GIVEN_UP = [
+    *(frame_record("c2s", CALL % (n, n)) for n in (100, 101)),
+    *(frame_record("c2s", CANCEL % n) for n in (100, 101)),
+]
+WORDED = [*ODD[:-1], *CALLS_GIVEN_UP, frame_record("s2c", FINE % (100, 1)), frame_record("s2c", UNKNOWN), END]
 
 
-def read(path: Path, *, with_rules: bool = False) -> Alone:
+def read(path: Path, *, with_rules: bool = False) -> InProcessReading:
     """A capture that was read to its end."""
-    reading = Alone(path, with_rules=with_rules)
+    reading = InProcessReading(path, with_rules=with_rules)
     while not (reading.has_ended and reading.task.has_ended):
         reading.step()
     return reading
 
 
 def indexed(path: Path) -> Reading:
-    """A capture whose rows are known, and nothing of what they mean."""
+    """A capture whose rows are known, but not what they mean."""
     reading = Reading(path)
     while reading.step():
         pass
@@ -71,12 +92,12 @@ def indexed(path: Path) -> Reading:
 
 
 def cells(columns: Columns) -> list[bytes]:
-    """All that is in some columns."""
+    """The contents of all columns."""
     return [bytes(column) for group in columns._groups for column in group]
 
 
 def look_at(reading: Reading) -> None:
-    """Ask all that a screen asks of every row and every call."""
+    """Query everything that a screen queries of every row and every call."""
     for row in range(min(reading.understood, len(reading.index))):
         assert reading.partner(row) != NONE
         for ask in (reading.misfit, reading.session_at, reading.session_of, reading.lines_of, reading.columns.unusual):
@@ -97,7 +118,7 @@ def test_cells_that_come_again_change_nothing(tmp_path: Path) -> None:
     reading = read(record(tmp_path / "x.mcpcap", ODD))
     before = cells(reading.columns)
     for message in reading.heard:
-        hear(reading, message)
+        pass_message(reading, message)
     assert cells(reading.columns) == before
     assert reading.has_ended
     look_at(reading)
@@ -105,8 +126,8 @@ def test_cells_that_come_again_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
-    """A capture that was read: each example hears what its worker has told."""
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessReading]:
+    """A capture that was read: each example gets the messages that its worker sent."""
     made = read(record(tmp_path_factory.mktemp("odd") / "x.mcpcap", ODD))
     yield made
     made.close()
@@ -114,18 +135,20 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
 
 @given(st.integers(0, 2**32))
 @examples(60)
-def test_what_makes_no_sense_is_refused_and_harms_nothing(odd: Alone, seed: int) -> None:
+def test_what_makes_no_sense_is_refused_and_harms_nothing(odd: InProcessReading, seed: int) -> None:
     rng = random.Random(seed)
     reading = indexed(odd.path)
     with suppress(ValueError):
         for message in odd.heard:
             if batch_in(message) is None:
-                hear(reading, message)
+                pass_message(reading, message)
                 continue
             spoilt = bytearray(message)
             for _ in range(rng.choice((0, 1, 1, 3))):
                 spoilt[rng.randrange(1, len(spoilt))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
-            hear(reading, bytes(spoilt[: rng.choice((len(spoilt), len(spoilt), rng.randrange(1, len(spoilt))))]))
+            pass_message(
+                reading, bytes(spoilt[: rng.choice((len(spoilt), len(spoilt), rng.randrange(1, len(spoilt))))])
+            )
     look_at(reading)
     reading.close()
 
@@ -153,8 +176,8 @@ def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) 
 
 
 @pytest.fixture(scope="module")
-def worded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
-    """One of which the worker has told in words, too, and what its rules find."""
+def worded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessReading]:
+    """A capture whose worker has also sent words and what the rules find."""
     made = read(record(tmp_path_factory.mktemp("worded") / "x.mcpcap", WORDED), with_rules=True)
     yield made
     made.close()
@@ -162,13 +185,13 @@ def worded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
 
 @given(st.integers(0, 2**32))
 @examples(100)
-def test_words_that_make_no_sense_are_refused_and_harm_nothing(worded: Alone, seed: int) -> None:
+def test_words_that_make_no_sense_are_refused_and_harm_nothing(worded: InProcessReading, seed: int) -> None:
     rng = random.Random(seed)
     reading = indexed(worded.path)
     with suppress(*NONSENSE):
         for message in worded.heard:
-            told = message if batch_in(message) is not None or rng.random() < 0.7 else spoilt(message, rng)
-            hear(reading, told)
+            told = message if batch_in(message) is not None or rng.random() < 0.7 else corrupted(message, rng)
+            pass_message(reading, told)
     look_at(reading)
     for row in range(len(reading.index)):
         text_of(reading, row)
@@ -204,8 +227,8 @@ def word(row: int) -> bytes:
     return word_part(UNUSUAL_WORDS, [row << 43 | (1 << 21) - 1])
 
 
-def spoilt(message: bytes, rng: random.Random) -> bytes:
-    """What the worker tells in words, with something else in place of a part of it."""
+def corrupted(message: bytes, rng: random.Random) -> bytes:
+    """A message of the worker that is sent as JSON, with a part of it replaced."""
     told = json.loads(message)
     inner, keys = told, [key for key in told if key != "n"]
     while True:
@@ -231,7 +254,7 @@ def test_cells_wait_for_their_rows(tmp_path: Path) -> None:
     made = read(captured(tmp_path))
     reading = Reading(made.path)
     for message in made.heard:
-        hear(reading, message)
+        pass_message(reading, message)
     assert (reading.understood, reading.has_ended) == (0, False)
     while reading.step():
         pass
@@ -244,7 +267,7 @@ def test_cells_wait_for_their_rows(tmp_path: Path) -> None:
 
 
 def test_cells_of_other_rows_are_refused(tmp_path: Path) -> None:
-    """As when a ring deletes a file before both processes have read it."""
+    """This happens when a ring deletes a file before both processes have read it."""
     reading = indexed(captured(tmp_path))
     count = len(reading.index)
     for rows, seq in ((count, count), (count + 1, count)):
@@ -264,8 +287,8 @@ def test_places_are_sent_in_runs() -> None:
 # ---- when the rules run
 
 
-def told(reading: Alone) -> str:
-    """What the worker has told, a word for each message: cells, words, a finding, or how far the rules are."""
+def message_kinds(reading: InProcessReading) -> str:
+    """The messages of the worker, one word for each: cells, words, a finding, or the progress of the rules."""
     kinds = (b'"news"', "words "), (b'"found"', "finding "), (b"", "progress ")
     return "".join(
         "cells " if batch_in(message) is not None else next(word for sign, word in kinds if sign in message)
@@ -277,14 +300,14 @@ def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(worker, "STEP", 1 << 10)
     path = record(tmp_path / "x.mcpcap", ODD)
     together = read(path, with_rules=True)
-    assert "cells" in told(together).partition("finding")[2]
-    monkeypatch.setattr(kept, "LARGE", 0)
-    apart = Alone(path, with_rules=True)
+    assert "cells" in message_kinds(together).partition("finding")[2]
+    monkeypatch.setattr(output_caches, "LARGE", 0)
+    apart = InProcessReading(path, with_rules=True)
     while not apart.task.has_ended:
-        # As the worker does: the rules have their turn when there is nothing else to do.
+        # As in the worker, the rules run when there is nothing else to do.
         _ = apart.task.step(is_urgent=True) or apart.task.step(is_urgent=False)
-    assert told(apart).count("finding") == len(list(findings(path)))
-    assert "cells" not in told(apart).partition("finding")[2]
+    assert message_kinds(apart).count("finding") == len(list(findings(path)))
+    assert "cells" not in message_kinds(apart).partition("finding")[2]
     while apart.step():
         pass
     assert apart.findings.kept == together.findings.kept == list(findings(path))
@@ -299,7 +322,7 @@ def test_rules_that_fall_behind_a_live_capture_go_on_alone(tmp_path: Path, monke
     made, known = CaptureFile(tmp_path / "x.mcpcap"), lines(ODD)
     for line in known[:-8]:
         made.append(line)
-    reading = Alone(tmp_path / "x.mcpcap", with_rules=True)
+    reading = InProcessReading(tmp_path / "x.mcpcap", with_rules=True)
     while len(reading.task._passes) == 1:
         assert reading.step()
     while reading.understood < len(known) - 8:

@@ -1,7 +1,7 @@
-"""The columns of the screens say the same of each call as Python and SQL, for whatever a capture holds.
+"""The columns of the screens say the same about each call as Python and SQL, for any contents of a capture.
 
-A file that is read to its end, what was told of it told again, the same file read while it grows, and its rows in SQL
-are compared.
+Four ways are compared: a file read to its end, the same results from the cache, the same file read while it grows, and
+its rows in SQL.
 """
 
 import os
@@ -24,23 +24,23 @@ from captures.errors import CaptureError
 from captures.file import create
 from captures.listing import segments
 from captures.reader import Capture
-from mcpproxy.tui.data import kept, worker
+from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data.columns import NONE
 from tests.analysis.store.hostile_losses import lossy
 from tests.analysis.traces import corpus
 from tests.examples import examples
 from tests.harness import ROOT
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.test_columns import cells
 
 KEPT = ROOT / "tests/corpus/captures"
 
 
-class Told(NamedTuple):
-    """What is said of a call."""
+class CallFacts(NamedTuple):
+    """What is known about a call."""
 
     request: int
-    """Number of its frame; those of a batch share it."""
+    """The number of its frame; the requests of a batch share it."""
     asked_by: str
     method: str
     name: str | None
@@ -52,7 +52,7 @@ class Told(NamedTuple):
     """How long it had waited, if it was abandoned and no response came."""
 
 
-Calls = Counter[Told]
+Calls = Counter[CallFacts]
 
 
 def state_of(outcome: str, *, is_cancelled: bool) -> str:
@@ -65,17 +65,17 @@ def state_of(outcome: str, *, is_cancelled: bool) -> str:
 
 
 def whole(text: str) -> str:
-    """A text as a column can have it: lone surrogates have no encoding."""
+    """A text as a column can hold it: lone surrogates have no encoding."""
     return text[:256].encode("utf-8", "replace").decode()
 
 
 def in_python(path: Path) -> Calls:
-    return Counter(map(told, analysis.calls(path)))
+    return Counter(map(call_facts, analysis.calls(path)))
 
 
-def told(call: Call) -> Told:
+def call_facts(call: Call) -> CallFacts:
     request, response = call.request, call.response
-    return Told(
+    return CallFacts(
         request.seq,
         request.sender,
         whole(request.method),
@@ -89,7 +89,7 @@ def told(call: Call) -> Told:
 
 
 def on_screen(reading: Reading) -> Calls:
-    """What the columns of a capture say that was read to its end."""
+    """The calls in the columns of a capture, after it is read to its end."""
     while not reading.has_ended:
         reading.step()
     columns, index = reading.calls, reading.index
@@ -101,7 +101,7 @@ def on_screen(reading: Reading) -> Calls:
             columns.response[number],
         )
         latency_ns = columns.latency_ns[number]
-        one = Told(
+        one = CallFacts(
             index.entry(columns.request[number]).seq,
             kind.side,
             whole(kind.method),
@@ -118,7 +118,7 @@ def on_screen(reading: Reading) -> Calls:
 
 
 def known(reading: Reading) -> list[object]:
-    """All that is known of a capture: what the worker has told, and what its rows are."""
+    """Everything that is known about a capture: what the worker has reported, and its rows."""
     conversation = {
         name: value for name, value in vars(reading.conversation).items() if name not in ("_index", "_http")
     }
@@ -129,19 +129,19 @@ def known(reading: Reading) -> list[object]:
 
 
 def grown(path: Path, folder: Path, rng: Random) -> Calls:
-    """What the columns say of the same file, read while a recorder writes it line by line."""
+    """The calls in the columns of the same file, read while a recorder writes it line by line."""
     folder.mkdir()
     reading: Reading | None = None
     held: int | None = None
     for file in segments(path):
         fd = create(str(folder / file.name))
         if held is not None:
-            os.close(held)  # a recorder holds a segment until the next one is there
+            os.close(held)  # a recorder holds a segment until the next one exists
         held = fd
         for line in file.read_bytes().splitlines(keepends=True):
             os.write(fd, line)
             if reading is None:
-                with suppress(CaptureError):  # no record of it is there yet
+                with suppress(CaptureError):  # it has no record yet
                     reading = Reading(folder / file.name)
             for _ in range(rng.choice((0, 0, 1, 1, 2, 5))):
                 if reading is not None:
@@ -153,9 +153,9 @@ def grown(path: Path, folder: Path, rng: Random) -> Calls:
 
 
 def in_sql(paths: Iterable[Path], cached: Path) -> tuple[dict[str, Calls], Counter[str]]:
-    """What the tables and the view `calls` say, and how many errors that has, by the path of the capture."""
+    """The calls in the tables and the view `calls`, and the number of errors in the view, by path of the capture."""
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # some captures of the corpus are one in several states
+        warnings.simplefilter("ignore", UserWarning)  # some captures of the corpus are the same one in several states
         patch.setenv("XDG_CACHE_HOME", str(cached))
         with analysis.open([*paths]) as database:
             rows = database.execute(
@@ -183,17 +183,17 @@ def in_sql(paths: Iterable[Path], cached: Path) -> tuple[dict[str, Calls], Count
     for capture, request, asked_by, method, name, outcome, latency_ns, response, abandoned_ns, is_cancelled in rows:
         state = state_of(outcome, is_cancelled=is_cancelled)
         states[capture, request, state] -= 1
-        one = Told(request, asked_by, method, name, outcome, state, latency_ns, response, abandoned_ns)
+        one = CallFacts(request, asked_by, method, name, outcome, state, latency_ns, response, abandoned_ns)
         found.setdefault(capture, Calls())[one] += 1
     assert not +states
     return found, errors
 
 
 def same(path: Path, place: Path, seed: int) -> Calls:
-    """The calls of a capture, which all but SQL agree on."""
+    """The calls of a capture, after all ways except SQL were compared."""
     calls = in_python(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept, "LARGE", 0)
+        patch.setattr(output_caches, "LARGE", 0)
         first = Reading(path)
         assert on_screen(first) == calls
         again = Reading(path)
@@ -206,7 +206,7 @@ def same(path: Path, place: Path, seed: int) -> Calls:
 
 
 def as_loaded(known: dict[Path, Calls], place: Path) -> None:
-    """Compare with the rows of SQL."""
+    """Compare calls with the rows in SQL."""
     found, errors = in_sql(known, place)
     for path, calls in known.items():
         assert found.get(str(path), Calls()) == calls, path
@@ -226,7 +226,7 @@ def test_columns_are_those_of_the_fold_at_once_and_while_a_file_grows(
 
 
 def check_rows(seeds: Iterable[int], place: Path) -> None:
-    """Compare captures with their rows, all in one database."""
+    """Compare captures with their rows in SQL, all in one database."""
     place.mkdir()
     known = {}
     for seed in seeds:
@@ -250,13 +250,13 @@ def test_columns_are_the_rows_of_very_many_captures(tmp_path: Path) -> None:
 
 
 def check_corpus(each: int, place: Path) -> None:
-    """Compare every so many of the conversations of the corpus, and all captures."""
+    """Compare every `each`th conversation of the corpus, and all captures."""
     paths = []
     for number, (_, case) in list(enumerate(corpus()))[::each]:
         paths.append(place / f"{number}.mcpcap")
         paths[-1].write_bytes(b"".join(line for _, line in case.records()))
     for path in sorted(KEPT.glob("*.mcpcap")):
-        with suppress(CaptureError):  # no capture: nothing to compare
+        with suppress(CaptureError):  # not a capture: nothing to compare
             if Capture(path).segments[0] == path:
                 paths.append(path)
     as_loaded({path: same(path, place, number) for number, path in enumerate(paths)}, place / "cache")

@@ -1,4 +1,4 @@
-"""Text is readable in both themes: on the row at the cursor, in titles, among the keys, and where it was found."""
+"""Text is readable in both themes: on the row at the cursor, in titles, in the line of keys, and in search matches."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from mcpproxy.tui.app import DARK, LIGHT
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
 LEAST = 3.0
-"""The least contrast that WCAG 2.2 allows for bold or large text, and for signs."""
+"""The lowest contrast that WCAG 2.2 allows for bold or large text, and for signs."""
 LEAST_TO_READ = 4.5
-"""The least that it allows for other text."""
+"""The lowest contrast that it allows for other text."""
 
 
 def luminance(color: Color) -> float:

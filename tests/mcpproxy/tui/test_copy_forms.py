@@ -1,10 +1,10 @@
-"""Forms in which a row is copied, of captures whose headers are odd."""
+"""The forms in which a row can be copied, in captures with odd headers."""
 
 import pytest
 
 from mcpproxy.tui.copies.copy_forms import forms
 from tests.harness import ROOT
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 
 HTTP = ROOT / "tests/corpus/captures/http.mcpcap"
 

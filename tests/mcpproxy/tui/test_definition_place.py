@@ -1,4 +1,4 @@
-"""Where a list of tools says what a call has to fit, and that the findings show it."""
+"""The place in a list of tools that says what a call must match, and its display with the findings."""
 
 import json
 
@@ -26,7 +26,7 @@ def test_the_place_is_that_of_the_value_as_far_as_the_schema_says_it() -> None:
     ]
 
 
-def test_what_is_no_list_or_has_no_such_tool() -> None:
+def test_results_without_a_list_or_the_tool_have_no_place() -> None:
     assert definition_place(LISTED, "/params/arguments", [CALLED.replace(b'"add"', b'"sum"')]) == ""
     assert definition_place(LISTED, "/params/arguments", []) == ""
     for raw in (b"", b"tools", b"[1]", b'{"result":{"tools":7}}', CALLED):

@@ -1,18 +1,18 @@
-"""Where a list of tools says what a call has to fit, and that the findings show it."""
+"""The place in a list of tools that says what a call must match, and its display with the findings."""
 
 from pathlib import Path
 
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.tui.details.proof import proof_lines
 from mcpproxy.tui.rows.finding_lines import finding_lines
-from tests.mcpproxy.tui.stage import END, conversation, record, said
+from tests.mcpproxy.tui.stage import END, conversation, frame_record, record
 from tests.mcpproxy.tui.test_definition_place import CALLED, LISTED
 from tests.mcpproxy.tui.test_rows import understood
 
 
 def test_a_finding_about_arguments_shows_the_schema_of_the_tool(tmp_path: Path) -> None:
-    asked = said("c2s", b'{"jsonrpc":"2.0","id":50,"method":"tools/list"}')
-    made = [*conversation(0), asked, said("s2c", LISTED), said("c2s", CALLED), END]
+    asked = frame_record("c2s", b'{"jsonrpc":"2.0","id":50,"method":"tools/list"}')
+    made = [*conversation(0), asked, frame_record("s2c", LISTED), frame_record("c2s", CALLED), END]
     path = record(tmp_path / "library.mcpcap", made)
     examined = [located.finding for _, found in CaptureCheck(path, CheckOptions()).to_end() for located in found]
     (finding,) = (finding for finding in examined if finding.rule == "tool/arguments-invalid")

@@ -1,4 +1,4 @@
-"""Tools: definitions with their sizes as the tables have them, calls as they were, changes as they came."""
+"""The tools screen: definitions with the sizes that the tables give, calls, and changes in order of arrival."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from mcpproxy.tui.screens.definitions import ToolsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES
-from tests.mcpproxy.tui.stage import CALL, END, Stage, conversation, play, record, said, sizes
+from tests.mcpproxy.tui.stage import CALL, END, Stage, conversation, frame_record, play, record, sizes
 from tests.mcpproxy.tui.test_definitions import NEVER, SEARCH, counted, library, listed
 
 
 class TestTools:
-    """What is counted."""
+    """What the screen counts."""
 
     def test_sizes_are_those_of_the_table(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x.mcpcap", [*library(), END])
@@ -30,7 +30,7 @@ class TestTools:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     def test_rows_and_sums(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x" / "x.mcpcap", [*library(), END])
@@ -102,7 +102,9 @@ class TestScreen:
             await stage.see("● library")
             await stage.press("enter", "O")
             await stage.see("lend", "1 tool ", "search", "never listed")
-            for number, (rec, middle) in enumerate([*listed(80, SEARCH, NEVER), said("c2s", CALL % (81, 1))], 90):
+            for number, (rec, middle) in enumerate(
+                [*listed(80, SEARCH, NEVER), frame_record("c2s", CALL % (81, 1))], 90
+            ):
                 made.append(seal(number, number * 10**8, rec, middle))
             await stage.see("2 tools", "1 never called")
             await stage.until(lambda: "never listed" not in stage.text())

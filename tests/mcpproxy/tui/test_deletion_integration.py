@@ -1,4 +1,4 @@
-"""Deleting a capture: asked first, all of it or an error, never a live one."""
+"""Deleting a capture: after a question, as a whole or with an error, and never a live one."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def segmented(folder: Path) -> Path:
 
 
 def left(*folders: Path) -> list[str]:
-    """The names of all files in folders."""
+    """The names of all files below the folders."""
     return sorted(path.name for folder in folders for path in folder.rglob("*") if path.is_file())
 
 

@@ -1,4 +1,4 @@
-"""`mcpproxy tui --demo`: a session that is recorded meanwhile, of which nothing is left, however it is left."""
+"""`mcpproxy tui --demo` records a session while it shows it, and leaves nothing behind, regardless of how it ends."""
 
 import signal
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.mcpproxy.tui.terminals import Terminal, terminal
 
 
 def watched(shown: Terminal) -> list[int]:
-    """Wait until the demo is live; the processes that play it."""
+    """Wait until the demo is live; returns the processes that play it."""
     shown.until(lambda: "1 live · 1 recorded" in shown.text())
     return children(shown.process.pid)
 

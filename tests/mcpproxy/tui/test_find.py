@@ -1,4 +1,4 @@
-"""Finding in the detail: in every view, over line ends, in folded values, and in 5 MB."""
+"""Search in the detail: in every view, across line ends, in folded values, and in 5 MB."""
 
 import json
 
@@ -11,7 +11,7 @@ from mcpproxy.wording.spans import Span
 
 
 class TestBytes:
-    """Where a text is in bytes."""
+    """Search in bytes."""
 
     def test_in_raw_text_a_match_goes_over_the_end_of_a_line_and_of_a_page(self) -> None:
         raw = b"x" * (PAGE - 3) + b"needle"
@@ -41,7 +41,7 @@ class TestBytes:
 
 
 class TestFinding:
-    """Where a text is."""
+    """Search in lines of text and trees."""
 
     def test_a_match_goes_over_the_end_of_a_line(self) -> None:
         lines = TextLines(10)
@@ -56,7 +56,7 @@ class TestFinding:
         assert find(lines, pattern_of("needle")).places == []
         assert find([[Span("nee"), Span("dle")]], pattern_of("needle")).places == [MatchPosition(0)]
 
-    def test_the_text_is_no_pattern(self) -> None:
+    def test_the_text_is_not_a_pattern(self) -> None:
         assert find([[Span("a.c abc")]], pattern_of("a.c")).ranges == {0: [(0, 3)]}
 
     def test_in_a_tree_also_in_what_is_folded_and_cut(self) -> None:

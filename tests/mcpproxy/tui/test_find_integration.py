@@ -1,4 +1,4 @@
-"""Finding in the detail: in every view, over line ends, in folded values, and in 5 MB."""
+"""Search in the detail: in every view, across line ends, in folded values, and in 5 MB."""
 
 import json
 from pathlib import Path
@@ -8,18 +8,18 @@ import pytest
 from mcpproxy.tui.details.byte_pages import PAGE
 from mcpproxy.wording import units
 from tests.captures.samples import header, in_pieces
-from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, play, play_each, record, said
+from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, frame_record, play, play_each, record
 
 
 def marked(stage: Stage) -> int:
-    """How many lines of the detail in sight have a match."""
+    """The number of visible lines of the detail that have a match."""
     pane = stage.traffic.pane
     top, height = int(pane.scroll_y), pane.scrollable_content_region.height
     return sum(top <= line < top + height for line in pane.found.ranges or ())
 
 
 def underlined(stage: Stage) -> list[str]:
-    """What is underlined in the list."""
+    """The underlined texts in the list."""
     table = stage.traffic.table
     return [
         segment.text
@@ -74,7 +74,7 @@ async def the_filter_stays_as_it_is(stage: Stage) -> None:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the search do."""
 
     @pytest.mark.costly("a text is found in every view, which is drawn for each")
     def test_the_keys(self, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ class TestScreen:
         answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "\n".join(lines)}]}}
         raw = json.dumps(answer).encode()
         assert len(raw) > 5_000_000
-        middles = [("header", header()), said("c2s", CALL % (1, 1)), *in_pieces("s2c", raw, 1 << 20), END]
+        middles = [("header", header()), frame_record("c2s", CALL % (1, 1)), *in_pieces("s2c", raw, 1 << 20), END]
 
         async def act(stage: Stage) -> None:
             await stage.open()
@@ -160,7 +160,7 @@ class TestScreen:
     def test_a_match_in_a_folded_string_unfolds_it(self, tmp_path: Path) -> None:
         text = "one\n" + "hay " * 100 + "\nneedle here"
         answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}})
-        middles = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer.encode()), END]
+        middles = [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", answer.encode()), END]
 
         async def act(stage: Stage) -> None:
             await stage.open()

@@ -1,4 +1,4 @@
-"""Findings, rules and losses as lines: what the screens say of them, without a screen."""
+"""Findings, rules and losses as lines of text, as the screens show them, but tested without a screen."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from mcpproxy.tui.rows.finding_rows import FindingRows, Group, list_items
 from mcpproxy.tui.screens.findings import sums
 from mcpproxy.wording.spans import Span
 from tests.captures.samples import lines
-from tests.mcpproxy.tui.stage import END, conversation, lossy, record, said, wrong
+from tests.mcpproxy.tui.stage import END, conversation, frame_record, lossy, record, wrong
 from tests.mcpproxy.tui.test_rows import understood
 
 STRAY = Finding("framing/stdout-not-json", Level.ERROR, "server", 1, 6, "a line on stdout is not JSON")
@@ -31,7 +31,7 @@ FLOAT = Finding("id/float-integer", Level.NOTE, "client", 1, 8, "the id 7.0 is w
 
 
 def text(spans: list[list[Span]]) -> list[str]:
-    """Lines without their colours."""
+    """The lines without colours."""
     return ["".join(span.text for span in line) for line in spans]
 
 
@@ -86,7 +86,7 @@ def test_a_finding_is_shown_with_its_place_its_proof_and_its_rule(tmp_path: Path
 
 
 def test_a_proof_is_bounded_and_nothing_in_it_acts(tmp_path: Path) -> None:
-    made = [said("s2c", b"\x1b]0;EVIL\x07" + b"x" * 300), said("s2c", b"y" * (2 << 20))]
+    made = [frame_record("s2c", b"\x1b]0;EVIL\x07" + b"x" * 300), frame_record("s2c", b"y" * (2 << 20))]
     path = record(tmp_path / "x.mcpcap", [*conversation(0, "wrong"), *made, END])
     with found(path) as reading:
         evil, *_ = text(proof_lines(reading, STRAY._replace(frame=6), 100))

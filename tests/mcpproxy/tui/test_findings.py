@@ -1,4 +1,4 @@
-"""Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
+"""Findings on every screen: listed, filtered, one key away from their frame, and shown even if they come late."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from mcpproxy.tui.details.tree_place import line_of
 from mcpproxy.tui.rows.finding_rows import has_all_words, list_items
 from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording.exact_json import parse
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
 
@@ -51,7 +51,7 @@ class TestScreen:
 
 
 class TestArranging:
-    """How findings become lines."""
+    """How findings are arranged in lines."""
 
     ONE = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "nobody asked for 5", method="ping")
 

@@ -1,4 +1,4 @@
-"""Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
+"""Findings on every screen: listed, filtered, one key away from their frame, and shown even if they come late."""
 
 import os
 import signal
@@ -30,17 +30,17 @@ from tests.mcpproxy.tui.stage import (
     Stage,
     captured,
     conversation,
+    frame_record,
     play,
     play_each,
     record,
-    said,
     wrong,
 )
 
 
 def strays(folder: Path, count: int) -> Path:
-    """Responses that nobody asked for, each with an id of its own, from row 4 on."""
-    made = [said("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % (4000 + number)) for number in range(count)]
+    """Responses without a request, each with a different id, from row 4 on."""
+    made = [frame_record("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % (4000 + number)) for number in range(count)]
     return record(folder / "strays" / "20261121T101502Z-0001.mcpcap", [*conversation(0, "strays"), *made, END])
 
 
@@ -72,7 +72,7 @@ async def findings_above(stage: Stage) -> None:
 async def the_list_folds_is_filtered_and_leads_to_the_pages_of_its_rules(stage: Stage) -> None:
     screen = await opened(stage)
     await stage.see("2 errors", "all 10 records", "✗ error    framing/stdout-not-json  1", "frame 6", "· note")
-    # The proof stands below, with the place marked.
+    # The evidence is shown below, with the place marked.
     await stage.see("  Loaded 3 plugins\n", "  ^^^^^^^^^^^^^^^^\n")
     rows = len(screen.table.rows)
     await stage.press("left")
@@ -124,7 +124,7 @@ async def enter_goes_to_the_frame_escape_back_and_the_way_back_does_not_grow_wit
     await findings_above(stage)
     await stage.press("down", "down", "enter")
     await on_traffic(stage, 7)
-    # Opened from a row with a finding, the list begins there.
+    # Opened from a row with a finding, the list begins at that finding.
     await findings_above(stage)
     await stage.see("frame 7")
     await stage.press("enter")
@@ -168,7 +168,7 @@ async def the_traffic_counts_shows_and_filters_them(stage: Stage) -> None:
     assert scan is not None
     await stage.until(lambda: scan.has_ended)
     assert list(scan.rows) == [7, 8]
-    # Enter in the list of findings shows a frame though a filter hides it.
+    # Enter in the list of findings shows a frame even if a filter hides it.
     await stage.press("slash", "ctrl+a", "ctrl+k", *"method:initialize", "enter")
     await stage.see("2 of 7 frames")
     await findings_above(stage)
@@ -201,7 +201,7 @@ async def what_is_folded_stays_folded_when_the_check_comes_by(stage: Stage) -> N
 def test_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_module, "MAX_SCREEN_DEPTH", 5)
     acts = (
-        what_is_folded_stays_folded_when_the_check_comes_by,  # first: what is checked already does not come by
+        what_is_folded_stays_folded_when_the_check_comes_by,  # first: once all is checked, no check comes by
         the_list_folds_is_filtered_and_leads_to_the_pages_of_its_rules,
         enter_goes_to_the_frame_escape_back_and_the_way_back_does_not_grow_without_end,
         the_traffic_counts_shows_and_filters_them,
@@ -218,7 +218,7 @@ async def of_many_the_first_are_listed_and_the_rest_on_demand(stage: Stage) -> N
     await stage.press("enter")
     assert sum(item.finding is not None for item in screen._rows.items) == 50
     await stage.until(lambda: "more" not in stage.text())
-    # Opened from a row further down, the list shows that one, too.
+    # Opened from a row further down, the list shows that finding, too.
     await stage.back()
     await stage.open("strays")
     await stage.until(lambda: stage.traffic.reading.findings.has_ended)
@@ -237,7 +237,7 @@ async def identical_ones_share_a_line_until_they_are_spread(stage: Stage) -> Non
     assert len(screen._rows.items) == 10
     await stage.press("down", "down", "enter")
     await on_traffic(stage, 8)
-    # From its row, the list begins with its line.
+    # Opened from the row of a finding, the list begins with its line.
     await findings_above(stage)
     await stage.see("frame 8")
     await stage.press("escape", "escape", "left")
@@ -269,8 +269,8 @@ async def where_nothing_is_found_no_key_does_anything(stage: Stage) -> None:
 
 def test_lists_that_are_long_full_of_the_same_or_empty(tmp_path: Path) -> None:
     ping = [
-        said("c2s", b'{"jsonrpc":"2.0","id":5,"method":"ping"}'),
-        said("s2c", b'{"jsonrpc":"2.0","id":5,"result":{}}'),
+        frame_record("c2s", b'{"jsonrpc":"2.0","id":5,"method":"ping"}'),
+        frame_record("s2c", b'{"jsonrpc":"2.0","id":5,"result":{}}'),
     ]
     fine = record(tmp_path / "fine" / "a.mcpcap", [*conversation(0)[:4], *ping, END])
     acts = (
@@ -283,7 +283,7 @@ def test_lists_that_are_long_full_of_the_same_or_empty(tmp_path: Path) -> None:
 
 
 def test_a_check_that_lags_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Stopped before it can hear an order: on a busy machine it had all of them checked before a key was handled.
+    # Stopped before it can receive an order: on a busy machine it had checked all records before a key was handled.
     class Stopped(PythonChild):
         def __init__(self, module: str) -> None:
             super().__init__(module)
@@ -317,7 +317,7 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
         await stage.listed()
         await stage.press("enter")
         await stage.see("● following", "waiting")
-        live.append(seal(len(known), 10**9, *said("s2c", NOISE)))
+        live.append(seal(len(known), 10**9, *frame_record("s2c", NOISE)))
         await stage.see("✗ 1", "1 finding")
         findings = stage.traffic.reading.findings
         await stage.until(lambda: findings.has_caught_up and findings.checked == len(known) + 1)
@@ -329,7 +329,7 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
         await stage.see("analysis stopped", "tools/call")
         await stage.press("F", "c")
         await stage.see("all 11 records checked", "stdout-not-json")
-        # What is found late is selected late.
+        # A late finding is selected late.
         await stage.press("escape", "slash", *"rule:timeout/* method:tools/call", "enter")
         scan = stage.traffic.filter.scan
         assert scan is not None
@@ -346,7 +346,7 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
 
 def test_what_is_folded_stays_folded_when_the_answer_comes(tmp_path: Path) -> None:
     live = CaptureFile(tmp_path / "live.mcpcap")
-    known = lines([*conversation(0)[:4], said("c2s", CALL % (7, 7))])
+    known = lines([*conversation(0)[:4], frame_record("c2s", CALL % (7, 7))])
     for line in known:
         live.append(line)
 
@@ -359,7 +359,7 @@ def test_what_is_folded_stays_folded_when_the_answer_comes(tmp_path: Path) -> No
         await stage.see('"method": "tools/call"')
         await stage.press("left")
         await stage.see("▸ { jsonrpc, id, method, params }")
-        live.append(seal(len(known), 10**9, *said("s2c", FINE % (7, 7))))
+        live.append(seal(len(known), 10**9, *frame_record("s2c", FINE % (7, 7))))
         reading = stage.traffic.reading
         await stage.until(lambda: len(reading.calls) > 1 and reading.outcome(1) is not None)
         await stage.settled()
@@ -373,7 +373,7 @@ def test_the_list_of_sessions_counts_what_is_visible_small_or_live_and_the_large
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_COUNTABLE_FRAMES", 10)
     live = CaptureFile(tmp_path / "live.mcpcap")
-    known = lines([*conversation(2, "living"), said("s2c", NOISE)])
+    known = lines([*conversation(2, "living"), frame_record("s2c", NOISE)])
     for line in known:
         live.append(line)
     finished = [wrong(tmp_path), captured(tmp_path, "large"), captured(tmp_path, "small", calls=2)]
@@ -382,13 +382,13 @@ def test_the_list_of_sessions_counts_what_is_visible_small_or_live_and_the_large
         def found(server: str) -> str:
             return next((line for line in stage.text().splitlines() if line[2:].startswith(server)), "…")
 
-        # With its revision, a row has all that is known of it.
+        # Once a row shows the revision, it shows all that is known of the capture.
         await stage.until(lambda: all("2025-" in found(server) for server in ("wrong", "small", "large")), "all rows")
         await stage.until(lambda: "…" not in found("wrong") + found("small"), "what is small")
         assert " 2 " in found("wrong")
         assert "…" in found("large")
         await stage.until(lambda: "  1 " in found("living"), "what is live")
-        live.append(seal(len(known), 10**9, *said("s2c", NOISE)))
+        live.append(seal(len(known), 10**9, *frame_record("s2c", NOISE)))
         await stage.until(lambda: "  2 " in found("living"), "what is live, again")
         await stage.press("down", "down")
         screen = stage.app.screen
@@ -399,7 +399,7 @@ def test_the_list_of_sessions_counts_what_is_visible_small_or_live_and_the_large
 
     play(act, *finished, tmp_path / "live.mcpcap", size=(110, 30))
     live.close()
-    # The next run knows them without a check.
+    # The next run has the counts without a check.
     for path in finished:
         capture = ListedCapture(path)
         capture.begin()

@@ -1,4 +1,4 @@
-"""Filters that were typed are there in the next run, for their user alone; whoever cannot keep them goes on without."""
+"""Filters are kept for the next run, readable only by their user; if they cannot be kept, the program goes on."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.captures.samples import STRANGER
 
 
 def kept() -> Path:
-    """The file."""
+    """The file that keeps the filters."""
     path = history_path("filter_history")
     assert path is not None
     return path
@@ -32,7 +32,7 @@ def test_a_file_of_somebody_else_is_neither_read_nor_replaced(tmp_path: Path) ->
 
 
 def hinder(what: str) -> None:
-    """Have a file in the way of the one with the filters, or of its folder."""
+    """Put something in the place of the file with the filters, or of its folder."""
     if what == "folder":
         kept().parent.parent.mkdir(parents=True)
         kept().parent.write_text("no folder")
@@ -46,7 +46,7 @@ def hinder(what: str) -> None:
         kept().write_bytes(b"\xff\x00 \x1b[2J\ntraffic \x1b]0;x\x07 \xff\ntraffic \ntraffic " + b"x" * 9000 + b"\n")
 
 
-def test_what_is_no_file_costs_no_descriptor() -> None:
+def test_other_than_regular_files_take_no_descriptor() -> None:
     hinder("directory")
     filters_of("traffic")
     free = os.open(os.devnull, os.O_RDONLY)

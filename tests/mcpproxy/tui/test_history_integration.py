@@ -1,4 +1,4 @@
-"""Filters that were typed are there in the next run, for their user alone; whoever cannot keep them goes on without."""
+"""Filters are kept for the next run, readable only by their user; if they cannot be kept, the program goes on."""
 
 import shutil
 from pathlib import Path
@@ -14,12 +14,12 @@ from tests.mcpproxy.tui.test_layout_state import state
 
 
 def box(stage: Stage) -> FilterBox:
-    """Where a filter is typed."""
+    """The box in which a filter is typed."""
     return stage.app.screen.query_one(FilterBox)
 
 
 async def typed(stage: Stage, text: str) -> None:
-    """A filter that is taken."""
+    """Type a filter and apply it."""
     await stage.press("slash", "ctrl+u", *text, "enter")
 
 
@@ -46,10 +46,10 @@ def test_a_filter_of_an_earlier_run_is_there_on_its_own_screen_and_what_is_typed
         await stage.press("escape")
         for text in ("has:error", "kind:request", "has:error"):
             await typed(stage, text)
-        await stage.press("slash", *"method:", "enter")  # is none, and not kept
+        await stage.press("slash", *"method:", "enter")  # not a valid filter, so not kept
         await stage.see("expected")
         await stage.press("escape", "escape")
-        # A note is no filter.
+        # A note is not a filter, and is not kept either.
         await stage.press("M", *"mine", "enter")
         await stage.see("◆")
         await stage.back()
@@ -67,7 +67,7 @@ def test_a_filter_of_an_earlier_run_is_there_on_its_own_screen_and_what_is_typed
 
 @pytest.mark.costly("a capture is opened and filtered beside each of four hindrances")
 def test_what_cannot_be_kept_or_read_is_no_error(tmp_path: Path) -> None:
-    """Neither the filters nor the layout and the theme."""
+    """This holds for the filters, the layout and the theme."""
 
     async def act(stage: Stage) -> None:
         for what in ("folder", "pipe", "directory", "junk"):

@@ -1,4 +1,4 @@
-"""KeyQueue: no key waits for ever, and none is lost while others wait."""
+"""The queue of keys: no key waits for ever, and none is lost while others wait."""
 
 import json
 from concurrent.futures import Future
@@ -10,7 +10,7 @@ from mcpproxy.tui.keys import queue as key_queue
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, play, record, said
+from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, frame_record, play, record
 
 TYPED = [
     ("/tools/list\r", "tools/list  0 of"),
@@ -22,7 +22,7 @@ TYPED = [
     ("F/quit", "\nquit "),
     ("Qqueries", "\n queries "),
 ]
-"""Keys that are typed at once in the detail of the second row, and what is then on the screen."""
+"""Keys that are typed at once in the detail of the second row, and a text that is then on the screen."""
 
 
 @pytest.mark.costly("each is typed in a detail that is opened anew")
@@ -74,14 +74,14 @@ def test_keys_wait_for_work_that_is_done_at_last_and_not_for_what_never_is(
 def test_keys_for_the_detail_wait_until_it_is_there(tmp_path: Path) -> None:
     text = json.dumps({"lines": list(range(20_000))}).encode()
     answer = b'{"jsonrpc":"2.0","id":1,"result":' + text + b"}"
-    made = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer), END]
+    made = [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", answer), END]
     path = record(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made)
 
     async def act(stage: Stage) -> None:
         await stage.open()
         for key in ("down", "enter", "2", "G"):
             stage.app.post_message(_pressed(key))
-        # Not the first line, to which the tree would come when it is there.
+        # Not at the first line, where the cursor would be if the tree had come after the keys.
         await stage.until(lambda: stage.traffic.pane.branching is not None)
         tree = stage.traffic.pane.branching
         assert tree is not None

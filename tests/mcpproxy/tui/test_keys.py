@@ -1,4 +1,4 @@
-"""Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
+"""Configured keys: by binding name, with a warning for entries that make no sense, and all on the help page."""
 
 import os
 
@@ -12,7 +12,7 @@ from mcpproxy.tui.screens.help import ROWS, help_of
 from tests.harness import ROOT
 
 FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
-"""Actions of places where text is typed: their keys are no characters, and stay."""
+"""Actions of boxes in which text is typed: their keys are not characters, and are fixed."""
 
 
 def write(text: str) -> None:
@@ -32,12 +32,12 @@ def test_every_binding_has_a_name_that_says_the_same_everywhere() -> None:
     assert {"pair", "mark", "quit", "findings", "sql"} <= set(names())
 
 
-def test_the_page_tells_every_name() -> None:
+def test_the_page_lists_every_name() -> None:
     page = (ROOT / "docs/commands/tui.md").read_text()
     assert [name for name in names() if f"`{name}`" not in page] == []
 
 
-def test_help_tells_every_key() -> None:
+def test_help_lists_every_key() -> None:
     told = {word.lower() for row in ROWS if row.text for word in row.keys.split()} | {entry.key for entry in entries()}
     told |= {"pageup", "pagedown"} & {word.replace("pg", "page").replace("dn", "down") for word in told}
     shown = {"enter": "enter", "escape": "esc", "apostrophe": "'", "left": "←", "right": "→", "up": "↑", "down": "↓"}
@@ -71,7 +71,7 @@ def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
         ("\x00", "keys.toml: "),
     ],
 )
-def test_what_makes_no_sense_is_told_in_a_line_and_the_rest_holds(text: str, wrong: str) -> None:
+def test_invalid_entries_are_reported_in_a_line_and_the_rest_applies(text: str, wrong: str) -> None:
     write(text)
     found = read()
     assert wrong in found.wrong
@@ -94,7 +94,7 @@ def test_what_every_screen_needs_keeps_its_key() -> None:
     assert len(read().keymap) == 1
 
 
-def test_no_file_is_no_wish() -> None:
+def test_a_missing_file_changes_no_key() -> None:
     assert read() == ({}, "")
     path = keys_path()
     assert path is not None
@@ -103,7 +103,7 @@ def test_no_file_is_no_wish() -> None:
 
 
 def test_help_of_an_action_is_that_of_its_own_key() -> None:
-    # Several screens use o, s, n and z.
+    # Several screens use o, s, n and z for different actions.
     assert help_of("fold-server") == "fold or unfold a server; or click its row"
     assert help_of("save").startswith("save an image")
     assert help_of("fit").startswith("fit the item")

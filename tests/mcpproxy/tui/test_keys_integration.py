@@ -1,4 +1,4 @@
-"""Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
+"""Configured keys: by binding name, with a warning for entries that make no sense, and all on the help page."""
 
 import re
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from tests.mcpproxy.tui.test_keys import write
 
 
 def foot(stage: Stage) -> str:
-    """The line with the keys."""
+    """The line of keys at the bottom of the screen."""
     return stage.text().splitlines()[-1]
 
 
 def fits(told: str, whole: str, width: int) -> bool:
-    """Whether these are the first keys of the line and the general ones at its end, as far as there is room for them,
-    and none of them in part."""
+    """Whether the line has the first of these keys and, at its end, the general ones, as far as there is room for them,
+    and shows none of them in part."""
     general = re.search(r"\? help q quit(?: esc back)?$", whole)
     assert general is not None, whole
     first, is_whole = told.removesuffix(general[0]), told.endswith(general[0])
@@ -124,7 +124,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
 
     async def act(stage: Stage) -> None:
         await stage.see("recorded", "there is no action fly")
-        # What had the key before has none on that screen, and does not show one.
+        # The action that had the key before has none on that screen, and shows none.
         assert "Q quit" in stage.text()
         assert "Q sql" not in stage.text()
         await stage.open()
@@ -150,7 +150,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
             assert [line for line in inside if "…" in line] == []
             read += " ".join(inside).split()
             await stage.press("pagedown")
-        # The last words of the longest texts.
+        # The last words of the longest texts are shown, so no text is cut.
         assert {"everything", "died", "again", "message"} <= set(read)
         await stage.press("escape", "Q")
         assert SqlScreen not in map(type, stage.app.screen_stack)
@@ -160,14 +160,14 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
 
 
 def section(stage: Stage) -> str:
-    """The first heading of the help page; empty while it is not there."""
+    """The first heading of the help page; empty while the page is not shown."""
     titles = {row.keys for row in ROWS if not row.text}
     lines = [[*line.split("│"), ""][1].strip("▁▂▃▄▅▆▇█ ") for line in stage.text().splitlines()]
     return next((line for line in lines if line in titles), "")
 
 
 @pytest.mark.costly("the keys and the help of nine screens, in three widths")
-def test_what_is_told_of_the_keys(tmp_path: Path) -> None:
+def test_the_line_of_keys_and_the_help(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         each_screen_shows_its_keys_whole_and_help_begins_with_them,
         the_keys_that_traffic_needs_most_fit_into_80_columns,

@@ -1,4 +1,4 @@
-"""Latency: the counts are those of the exchanges, whatever they are called, at rest and while the capture grows."""
+"""Latency: the counts match the exchanges, regardless of their names, and also while the capture grows."""
 
 import random
 from pathlib import Path
@@ -16,15 +16,15 @@ from captures.file import CaptureFile
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import MAX_CALL_KINDS, CallKind, CallKinds
 from mcpproxy.tui.data.columns import OUTCOMES
-from mcpproxy.tui.data.course import SLICES, Course
+from mcpproxy.tui.data.durations_over_time import SLICES, DurationsOverTime
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter
 from mcpproxy.wording.blocks import blocks, shape, stretched
 from mcpproxy.wording.units import brief
 from tests.captures.samples import header, lines
-from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES, hostile_calls
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,
@@ -32,13 +32,13 @@ from tests.mcpproxy.tui.stage import (
     WRONG,
     captured,
     conversation,
+    frame_record,
     record,
-    said,
 )
 
 
 def counted(path: Path) -> tuple[Latencies, Reading]:
-    """All that is to be counted."""
+    """The latencies of a capture that was read to its end, and its reading."""
     reading = Reading(path)
     while not reading.has_ended:
         reading.step()
@@ -49,11 +49,11 @@ def counted(path: Path) -> tuple[Latencies, Reading]:
 
 
 class TestDurations:
-    """How they changed, and how they are drawn."""
+    """How durations changed over time, and how they are drawn."""
 
     @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2**30)), min_size=1, max_size=60))
     def test_a_course_keeps_all(self, ends: list[tuple[int, int]]) -> None:
-        course = Course()
+        course = DurationsOverTime()
         for t_ns, ns in ends:
             course.add(t_ns, ns)
         found = course.quantiles(1.0)
@@ -62,7 +62,7 @@ class TestDurations:
         assert len(found) == last // course.slice_ns + 1
         assert max(value or 0 for value in found) == pytest.approx(max(ns for _, ns in ends), rel=0.04, abs=1)
 
-    def test_what_is_there_is_seen(self) -> None:
+    def test_every_count_is_drawn(self) -> None:
         assert blocks([1, 0, None, 1000, 500]) == "▁  █▄"
         assert blocks([0, None]) == "  "
         assert stretched([1, None, 3, None, None, 2], 3) == [1, 3, 2]
@@ -81,7 +81,7 @@ class TestDurations:
 
 
 class TestCounts:
-    """What is counted."""
+    """What the screen counts."""
 
     def test_counts_are_those_of_the_exchanges(self, tmp_path: Path) -> None:
         latencies, reading = counted(captured(tmp_path, calls=30))
@@ -97,9 +97,13 @@ class TestCounts:
 
     def test_a_cancelled_request_counts_as_no_answer(self, tmp_path: Path) -> None:
         cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
-        middles = [("header", header()), said("c2s", CALL % (1, 1)), said("c2s", cancel % 1)]
-        middles += [said("s2c", FINE % (1, 1)), said("c2s", CALL % (2, 2)), said("c2s", cancel % 2)]
-        middles += [said("c2s", CALL % (3, 3)), said("s2c", WRONG % 3), END]
+        middles = [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("c2s", cancel % 1)]
+        middles += [
+            frame_record("s2c", FINE % (1, 1)),
+            frame_record("c2s", CALL % (2, 2)),
+            frame_record("c2s", cancel % 2),
+        ]
+        middles += [frame_record("c2s", CALL % (3, 3)), frame_record("s2c", WRONG % 3), END]
         latencies, reading = counted(record(tmp_path / "x.mcpcap", middles))
         (only,) = latencies.rows
         assert (only.asked, only.answered, only.late, only.errors) == (3, 1, 1, 1)
@@ -111,7 +115,12 @@ class TestCounts:
     def test_both_sides_ask_for_themselves(self, tmp_path: Path) -> None:
         ping = b'{"jsonrpc":"2.0","id":5,"method":"ping"}'
         pong = b'{"jsonrpc":"2.0","id":5,"result":{}}'
-        middles = [said("c2s", ping), said("s2c", pong), said("s2c", ping), said("c2s", pong)]
+        middles = [
+            frame_record("c2s", ping),
+            frame_record("s2c", pong),
+            frame_record("s2c", ping),
+            frame_record("c2s", pong),
+        ]
         latencies, reading = counted(record(tmp_path / "x.mcpcap", [("header", header()), *middles, END]))
         assert [one.call.text for one in latencies.rows] == ["ping", "← ping"]
         assert [one.answered for one in latencies.rows] == [1, 1]
@@ -164,7 +173,8 @@ class TestCounts:
 
     def test_its_filter_selects_a_kind(self, tmp_path: Path) -> None:
         path = record(
-            tmp_path / "x.mcpcap", [*hostile_calls(), said("c2s", b'{"jsonrpc":"2.0","id":77,"method":"m"}'), END]
+            tmp_path / "x.mcpcap",
+            [*hostile_calls(), frame_record("c2s", b'{"jsonrpc":"2.0","id":77,"method":"m"}'), END],
         )
         _, reading = counted(path)
         for number, call in enumerate(reading.kinds.all[: len(HOSTILE_NAMES)]):
@@ -184,7 +194,7 @@ class TestCounts:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     @given(st.integers(SHORTEST_OCTAVE, 42), st.integers(0, 2**62))
     def test_a_buckets_filter_selects_what_it_counts(self, octave: int, ns: int) -> None:

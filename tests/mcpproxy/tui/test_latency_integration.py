@@ -1,4 +1,4 @@
-"""Latency: the counts are those of the exchanges, whatever they are called, at rest and while the capture grows."""
+"""Latency: the counts match the exchanges, regardless of their names, and also while the capture grows."""
 
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from tests.mcpproxy.tui.stage import (
     _pressed,
     captured,
     conversation,
+    frame_record,
     play,
     play_each,
     record,
-    said,
     sizes,
     timed,
 )
@@ -35,7 +35,7 @@ CORPUS = Path(__file__).parents[2] / "corpus/captures"
 
 
 class TestCounts:
-    """What is counted."""
+    """What the screen counts."""
 
     @pytest.mark.parametrize(
         "name",
@@ -73,18 +73,18 @@ def slow(path: Path) -> Path:
 
 
 def slow_to_start(path: Path) -> Path:
-    """One whose server takes still longer to start."""
+    """A capture like `slow`, whose server takes even longer to start."""
     made = conversation(6)
     return timed(path, made, [0, 1, *(900 + n if n < 13 else 1000 + n for n in range(2, len(made)))])
 
 
 def failing(path: Path) -> Path:
-    """A tool that is called often, and one that fails."""
-    middles = [("header", header()), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
+    """A capture with a tool that is called often, and one that fails."""
+    middles = [("header", header()), frame_record("c2s", INITIALIZE), frame_record("s2c", INITIALIZED)]
     for number in range(1, 8):
         name = "often" if number < 6 else "failing"
         answer = WRONG % number if name == "failing" else FINE % (number, 1)
-        middles += [said("c2s", calling(name, number)), said("s2c", answer)]
+        middles += [frame_record("c2s", calling(name, number)), frame_record("s2c", answer)]
     return record(path, [*middles, END])
 
 
@@ -216,7 +216,7 @@ async def nothing_to_count(stage: Stage) -> None:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     @pytest.mark.costly("every key of the screen, on seven captures")
     def test_the_keys(self, tmp_path: Path) -> None:
@@ -226,7 +226,9 @@ class TestScreen:
             slow(tmp_path / "slow" / "x.mcpcap"),
             slow_to_start(tmp_path / "slow-to-start" / "x.mcpcap"),
             failing(tmp_path / "failing" / "x.mcpcap"),
-            record(tmp_path / "unanswered" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), END]),
+            record(
+                tmp_path / "unanswered" / "x.mcpcap", [("header", header()), frame_record("c2s", CALL % (1, 1)), END]
+            ),
             record(tmp_path / "empty" / "x.mcpcap", [("header", header()), ("close", members(ending="client"))]),
         )
         acts = (
@@ -254,8 +256,10 @@ class TestScreen:
             await stage.press("enter", "L")
             await stage.see("2 responses to 3 requests", "● live")
             for number in range(200, 230):
-                made.append(seal(number * 2, number * 10**9, "frame", said("c2s", CALL % (number, 1))[1]))
-                answer = seal(number * 2 + 1, number * 10**9 + 410_000_000, "frame", said("s2c", FINE % (number, 1))[1])
+                made.append(seal(number * 2, number * 10**9, "frame", frame_record("c2s", CALL % (number, 1))[1]))
+                answer = seal(
+                    number * 2 + 1, number * 10**9 + 410_000_000, "frame", frame_record("s2c", FINE % (number, 1))[1]
+                )
                 made.append(answer)
             await stage.see("32 responses to 33 requests", "410ms")
 

@@ -1,4 +1,4 @@
-"""The layout: list and detail beside each other, in full, of any size, and as they were last time."""
+"""The layout: list and detail side by side, in full, of any size, and restored at the next start."""
 
 import stat
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from mcpproxy.history import history_path
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.layout_state import Layout, keep_layout, keep_theme, kept_layout, kept_theme
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
 
@@ -58,7 +58,7 @@ class TestState:
 
 
 class TestScreen:
-    """The keys."""
+    """What the traffic screen shows."""
 
     def test_a_row_without_an_exchange_says_so(self, tmp_path: Path) -> None:
         reading = Reading(captured(tmp_path))

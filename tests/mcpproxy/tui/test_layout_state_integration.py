@@ -1,4 +1,4 @@
-"""The layout: list and detail beside each other, in full, of any size, and as they were last time."""
+"""The layout: list and detail side by side, in full, of any size, and restored at the next start."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from mcpproxy.tui.app import DARK, LIGHT, TuiApp
 from mcpproxy.tui.layout_state import Layout, kept_layout
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, play, play_each, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, frame_record, play, play_each, record
 from tests.mcpproxy.tui.test_layout_state import state
 
 
@@ -28,7 +28,7 @@ class TestTheme:
         play(light, captured(tmp_path))
         assert TuiApp(list, "").theme == LIGHT.name
 
-    def test_what_is_no_theme_of_ours_is_ignored(self) -> None:
+    def test_an_unknown_theme_is_ignored(self) -> None:
         state().parent.mkdir(parents=True)
         for text in (b"theme no such theme\n", b"theme textual-light\n", b"theme \xff\0\n", b"theme"):
             state().write_bytes(text)
@@ -83,7 +83,7 @@ async def it_can_be_resized_and_stays_so(stage: Stage) -> None:
     await stage.until(lambda: kept_layout() == Layout(20, 50, is_full=True))
     await stage.press("escape")
     await stage.until(lambda: table.has_focus and is_listed(stage))
-    # Another screen reads what was kept.
+    # A traffic screen that is opened later reads the kept layout.
     await stage.back()
     await stage.open("library")
     assert is_listed(stage)
@@ -112,7 +112,7 @@ async def the_exchange_shows_arguments_and_answer(stage: Stage) -> None:
             await stage.until(lambda: line_with("tools/call search") < line_with("1.0 ms") < line_with("found 1"))
         assert stage.traffic.pane.has_focus
         await stage.press("p")
-    # Without an answer, it says so.
+    # A call without a response says so.
     await stage.press("z", "tab", "G", "up", "tab")
     for size in ((80, 24), (120, 30)):
         await stage.resize(size)
@@ -122,7 +122,7 @@ async def the_exchange_shows_arguments_and_answer(stage: Stage) -> None:
 async def nothing_is_shown_twice(stage: Stage) -> None:
     await stage.resize((155, 40))
     await stage.open("x")
-    # Findings come late; the rules have a process of their own.
+    # Findings come late, because the rules run in another process.
     await stage.settled()
     await stage.press("enter", "1")
     await stage.see("sent ", "latency   ", "outcome", "lifecycle/")
@@ -143,12 +143,13 @@ async def nothing_is_shown_twice(stage: Stage) -> None:
 @pytest.mark.costly("list and detail in seven sizes")
 def test_list_and_detail_in_any_shape(tmp_path: Path) -> None:
     once = record(
-        tmp_path / "x" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1)), END]
+        tmp_path / "x" / "x.mcpcap",
+        [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", FINE % (1, 1)), END],
     )
     acts = (
         from_160_columns_on_the_detail_is_beside_the_list,
         nothing_is_shown_twice,
         the_exchange_shows_arguments_and_answer,
-        it_can_be_resized_and_stays_so,  # last: the others begin with the layout of the first run
+        it_can_be_resized_and_stays_so,  # last, as the others begin with the default layout
     )
     play_each(acts, captured(tmp_path), once)

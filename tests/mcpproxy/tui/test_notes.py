@@ -1,4 +1,4 @@
-"""What is rare is noted once, and again only if it has changed; what is one too many is counted."""
+"""Rare facts are noted once, and again only if they change; those beyond the limit are only counted."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from mcpproxy.tui.data import notes as notes_module
 from mcpproxy.tui.data.notes import Notes
-from tests.mcpproxy.tui.stage import END, conversation, record, said
+from tests.mcpproxy.tui.stage import END, conversation, frame_record, record
 from tests.mcpproxy.tui.test_columns import CANCEL, read
 
 
@@ -26,8 +26,8 @@ def test_notes_of_each_sort_are_bounded_and_what_is_left_out_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notes_module, "NOTED", 2)
-    asked = [said("c2s", b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}' % n) for n in range(100, 105)]
-    given_up = [said("c2s", CANCEL % n) for n in range(100, 105)]
+    asked = [frame_record("c2s", b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}' % n) for n in range(100, 105)]
+    given_up = [frame_record("c2s", CANCEL % n) for n in range(100, 105)]
     reading = read(record(tmp_path / "x.mcpcap", [*conversation(2), *asked, *given_up, END]))
     assert len(reading.conversation.cancelled_at) == len(reading.conversation.cancellations) == 2
     assert reading.forgotten == ["6 notes on what cancelled, ended or probably answered a request are left out here"]

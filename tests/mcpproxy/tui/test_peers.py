@@ -1,4 +1,4 @@
-"""Peers: what both sides declare is shown, whatever they send, and nothing in it acts on the terminal."""
+"""Peers: what both sides declare is shown, regardless of what they send, and nothing in it acts on the terminal."""
 
 import json
 from pathlib import Path
@@ -11,18 +11,18 @@ from mcpproxy.tui.data.peers import PeerInfo, introductions
 from mcpproxy.tui.rows.peer_lines import peer_lines
 from tests.captures.samples import header
 from tests.examples import examples
-from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import END, Middles, record, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
+from tests.mcpproxy.tui.stage import END, Middles, frame_record, record
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 
 
 def call(id_: int, method: str, params: object) -> tuple[str, bytes]:
-    return said("c2s", json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}).encode())
+    return frame_record("c2s", json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}).encode())
 
 
 def answer(id_: int, result: object) -> tuple[str, bytes]:
-    return said("s2c", json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}).encode())
+    return frame_record("s2c", json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}).encode())
 
 
 def handshake(id_: int, client: str, capabilities: object, **more: object) -> Middles:
@@ -33,7 +33,7 @@ def handshake(id_: int, client: str, capabilities: object, **more: object) -> Mi
 
 
 def text_of(path: Path, row: int | None = None, width: int = 80) -> str:
-    """The page of a capture."""
+    """The text of the peers page of a capture."""
     reading = Reading(path)
     while not reading.has_ended:
         reading.step()
@@ -83,14 +83,14 @@ def test_a_client_that_never_introduces_itself_says_so_in_its_requests(tmp_path:
 
 
 def test_a_refusal_and_a_giant_say_why_there_is_nothing(tmp_path: Path) -> None:
-    refused = said("s2c", b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"never\\u001b heard"}}')
+    refused = frame_record("s2c", b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"never\\u001b heard"}}')
     made = [call(1, "server/discover", {}), refused, *handshake(2, "c", {}, instructions="x" * (2 << 20))]
     text = text_of(record(tmp_path / "x.mcpcap", [("header", header()), *made, END]))
     assert "refused: never\\x1b heard" in text
     assert "SERVER  initialize, frame 4\n  the frame is too large to be shown here" in text
 
 
-def test_those_of_the_corpus() -> None:
+def test_peers_of_the_corpus() -> None:
     assert text_of(CORPUS / "demo.mcpcap").count("name          ") >= 3
     assert text_of(CORPUS / "good.mcpcap") == ""
 

@@ -1,4 +1,4 @@
-"""Peers: what both sides declare is shown, whatever they send, and nothing in it acts on the terminal."""
+"""Peers: what both sides declare is shown, regardless of what they send, and nothing in it acts on the terminal."""
 
 from pathlib import Path
 
@@ -13,21 +13,23 @@ from tests.mcpproxy.tui.stage import (
     INITIALIZED,
     Stage,
     captured,
+    frame_record,
     play,
     record,
-    said,
     sizes,
 )
 from tests.mcpproxy.tui.test_peers import handshake
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     def test_it_is_one_key_away_from_anywhere_and_shows_what_comes_later(self, tmp_path: Path) -> None:
         (tmp_path / "x").mkdir()
         made = CaptureFile(tmp_path / "x" / "live.mcpcap")
-        records = lines([("header", header(name="x")), said("c2s", INITIALIZE), said("s2c", INITIALIZED)])
+        records = lines(
+            [("header", header(name="x")), frame_record("c2s", INITIALIZE), frame_record("s2c", INITIALIZED)]
+        )
         made.append(records[0])
 
         async def act(stage: Stage) -> None:

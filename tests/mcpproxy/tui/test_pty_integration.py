@@ -1,4 +1,4 @@
-"""On a real terminal: no byte of hostile traffic acts on it, any size survives, and the terminal is as it was after."""
+"""On a real terminal: no byte of hostile traffic acts on it, any size works, and its modes are restored at the end."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 
 from tests.captures.samples import header
 from tests.mcpproxy.tui.hostile import EVIL, HOSTILE, hostile
-from tests.mcpproxy.tui.stage import END, captured, record, said, sizes
+from tests.mcpproxy.tui.stage import END, captured, frame_record, record, sizes
 from tests.mcpproxy.tui.terminals import DEADLINE_S, Terminal, acts, children, is_running, starting, terminal
 from tests.mcpproxy.tui.test_key_queue_integration import TYPED
 
@@ -46,7 +46,7 @@ def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None
         shown.listen()
     assert acts(shown.heard) == []
     for sign in (b"]52;", b"]0;EVIL", b"]8;", b"PEVIL", b"\xc2\x9b", b"\xc2\x9d", "\u202e".encode(), "\u200b".encode()):
-        # After the escape character that would make it act; as plain text behind an escape of ours it may stand.
+        # Never after the escape character that would make it act; as plain text after an escape of mcpproxy it is fine.
         assert b"\x1b" + sign not in shown.heard
         assert sign not in shown.heard or sign[0] < 0x80
     assert shown.heard.count("\u0301".encode()) < 9 * shown.heard.count(b"e")
@@ -54,7 +54,7 @@ def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None
 
 @pytest.mark.costly("the rows of every finding are drawn on a terminal")
 def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
-    # Rules quote what they complain of: ids, names, methods, places in a message.
+    # Rules quote what they report: ids, names, methods, places in a message.
     path = hostile(tmp_path)
     with terminal(tmp_path, str(path), size=(100, 30)) as shown:
         shown.until(lambda: "finding" in shown.text())
@@ -87,8 +87,8 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
         assert sign not in shown.heard or sign[0] < 0x80
 
 
-def test_what_stands_as_it_stood_is_not_drawn_again(tmp_path: Path) -> None:
-    # The screen of the sessions lies below, and would draw over the one on top.
+def test_unchanged_cells_are_not_drawn_again(tmp_path: Path) -> None:
+    # The list of sessions lies below, and would draw over the screen on top.
     captured(tmp_path, calls=600)
     captured(tmp_path, name="older", stamp="20261120T101502Z-4f2b")
     with terminal(tmp_path, str(tmp_path), size=(140, 40)) as shown:
@@ -134,7 +134,7 @@ def test_any_size_is_drawn_and_left(tmp_path: Path, size: tuple[int, int]) -> No
         assert shown.process.poll() is None
         shown.press("\x1b")
         while shown.process.poll() is None:
-            # On a busy machine, a key may be read together with the escape before it, and then means another key.
+            # On a busy machine, a key may be read together with the escape before it, and then stands for another key.
             shown.press("q")
         assert shown.process.returncode == 0
 
@@ -159,7 +159,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}) as shown:
         shown.until(lambda: "tools/call" in shown.text())
-        # On the terminal's own ground what the cursor is on is turned around, in the list, the detail and the filter.
+        # On the terminal's own background, the cursor is shown in reverse, in the list, the detail and the filter.
         shown.until(lambda: {cell.reverse for cell in list(shown.screen.buffer[2].values())[:70]} == {True})
         shown.press("\r")
         shown.until(lambda: "1 text" in shown.text())
@@ -188,7 +188,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
 
 MORE = [("/session:2", "\nsession:2 "), ("/id:2\rMquite\r", "◆ quite"), ("cq/quit", "\nquit ")]
 PASTED = ("/\x1b[200~quiet\x1b[201~e", "\nquiete ")
-"""A part of what is typed comes as pasted text."""
+"""Keys of which some arrive as pasted text."""
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, t
             os.write(shown.ours, f"gj\r\t{keys}".encode())
             shown.until(lambda: seen in shown.text(), f"{seen!r} after {keys!r}")  # noqa: B023 - asked at once
             assert shown.process.poll() is None, keys
-            # Back to the list, and in again: nothing is open then, and nothing is filtered.
+            # Go back to the list, and open the capture again, so that nothing is open or filtered.
             while "1 recorded" not in shown.text():
                 shown.press("\x1b")
             shown.press("\r")
@@ -227,7 +227,7 @@ def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: 
 def test_a_signal_ends_it_where_the_terminal_takes_nothing_more(tmp_path: Path) -> None:
     with terminal(tmp_path, str(captured(tmp_path))) as shown:
         shown.until(lambda: "tools/call" in shown.text())
-        # As Ctrl-S does: whoever draws waits.
+        # Stop the output as Ctrl-S does, so that drawing blocks.
         termios.tcflow(shown._theirs, termios.TCOOFF)
         os.write(shown.ours, b"?\x1b" * 40)
         shown.process.send_signal(signal.SIGTERM)
@@ -270,7 +270,7 @@ def test_where_nothing_can_be_drawn_it_says_what_to_use(tmp_path: Path, more: di
     assert done.stdout == b""
 
 
-def test_what_can_never_come_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_impossible_requests_are_reported_before_anything_is_drawn(tmp_path: Path) -> None:
     with terminal(tmp_path, "*", is_cold=True) as shown:
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
@@ -290,8 +290,10 @@ def test_the_errors_of_a_tool_are_four_keys_away_and_the_text_of_a_result_one(tm
     captured(place)
     read = [
         ("header", header(name="reads")),
-        said("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}'),
-        said("s2c", rb'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"first\n\tsecond"}]}}'),
+        frame_record("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}'),
+        frame_record(
+            "s2c", rb'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"first\n\tsecond"}]}}'
+        ),
         END,
     ]
     record(place / "reads" / "20251121T101502Z-4f2a.mcpcap", read)

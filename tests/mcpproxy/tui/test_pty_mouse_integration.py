@@ -1,4 +1,4 @@
-"""On a real terminal: what the wheel, a click and a drag do to each thing that looks as if they did something."""
+"""On a real terminal: the wheel, a click and a drag work on everything that looks as if they did."""
 
 import os
 import re
@@ -79,7 +79,7 @@ def test_clicks_on_what_does_something_and_the_wheel_on_lists_texts_and_trees(tm
     with terminal(tmp_path, str(tmp_path)) as shown:
         mouse = Mouse(shown)
         shown.until(lambda: "2 recorded" in shown.text())
-        # A heading sorts.
+        # A click on a heading sorts.
         mouse.click("frames", 1)
         shown.until(lambda: "by frames" in lines(shown)[0])
         # A second click on a row opens it.
@@ -101,17 +101,17 @@ def test_clicks_on_what_does_something_and_the_wheel_on_lists_texts_and_trees(tm
         assert "› frame 4" in lines(shown)[0]
         mouse.click("pretty")
         shown.until(lambda: '"jsonrpc": "2.0"' in shown.text(), "the tree")
-        # The sign of a fold folds.
+        # A click on the sign of a fold folds.
         mouse.click('▾ "params"')
         shown.until(lambda: '▸ "params"' in shown.text(), "the fold")
-        # Places lead there: the capture closes the detail, the list of sessions leaves it.
+        # A click in the breadcrumb leads there: the capture's name closes the detail, `sessions` leaves the capture.
         mouse.click("library", 0)
         shown.until(lambda: "1 text" not in shown.text())
         shown.press("F")
         shown.until(lambda: "› findings" in lines(shown)[0])
         mouse.click("sessions", 0)
         shown.until(lambda: "2 recorded" in shown.text())
-        # The wheel turns lists, texts and trees.
+        # The wheel scrolls lists, texts and trees.
         shown.press("g\r")
         shown.until(lambda: "124 frames" in shown.text(), "the traffic")
         assert "+0.001" in lines(shown)[2]
@@ -126,7 +126,7 @@ def test_clicks_on_what_does_something_and_the_wheel_on_lists_texts_and_trees(tm
         shown.press("2")
         shown.until(lambda: '"jsonrpc"' in shown.text())
         mouse.wheel(WHEEL_DOWN, 30, 20, lambda: '"jsonrpc"' not in shown.text())
-        # The cursor comes along: a key goes on from there.
+        # The cursor scrolls along: a key goes on from there.
         shown.press("j")
         assert '"jsonrpc"' not in shown.text()
 
@@ -145,13 +145,13 @@ def test_a_drag_moves_the_border_and_the_bar(tmp_path: Path) -> None:
         shown.until(lambda: mouse.place("1 text")[1] == y - 5, "the larger detail")
         kept = tmp_path / ".local/state/mcpproxy/tui_layout"
         shown.until(lambda: kept.exists() and not kept.read_text().startswith("below 45\n"), "the kept size")
-        # A drag of a tab is no click on it.
+        # A drag of a tab does not count as a click on it.
         mouse.drag(mouse.place("3 raw"), (mouse.place("3 raw")[0], y))
         shown.until(lambda: mouse.place("1 text")[1] == y)
         assert 'protocolVersion: "2025-06-18"' in shown.text()
         shown.press("\x1b")
         shown.until(lambda: "1 text" not in shown.text())
-        # The line that the drag ends on depends on its steps: none of them leaves a line of an earlier step.
+        # The line at which the drag ends depends on its steps, and no step may leave a line of an earlier one.
         mouse.drag((79, 3), (79, 20))
         shown.until(lambda: numbers(shown)[0] > 90, "the end of the list, nearly")
         assert numbers(shown) == list(range(numbers(shown)[0], numbers(shown)[0] + 21))

@@ -12,7 +12,7 @@ from tests.mcpproxy.tui.terminals import Terminal, terminal
 
 
 def chosen(shown: Terminal, name: str) -> None:
-    """Go back to the list of sessions, and in it to a server."""
+    """Go back to the list of sessions, and move the cursor to a server."""
     while "4 recorded" not in shown.text():
         shown.press("\x1b")
     rows = [line.split()[1] for line in shown.text().split("\n")[2:6]]
@@ -29,13 +29,13 @@ def test_how_few_keys_lead_to_what_is_looked_for(tmp_path: Path) -> None:
     captured(tmp_path, "calls")
     with terminal(tmp_path, str(tmp_path), size=(140, 24)) as shown:
         shown.until(lambda: "4 recorded" in shown.text() and "timed" in shown.text(), "the list")
-        # One shows the proof of a finding.
+        # One key shows the evidence for a finding.
         chosen(shown, "wrong")
         shown.press("F")
         shown.until(lambda: "  Loaded 3 plugins" in shown.text() and "  ^^^^^^^^^^^^^^^^" in shown.text(), "the proof")
         shown.press("r")
         shown.until(lambda: "Why it matters" in shown.text(), "the page of the rule")
-        # One leads from a row of SQL to its frame.
+        # One key leads from a row of SQL to its frame.
         chosen(shown, "calls")
         shown.press("\rQ")
         shown.until(lambda: "each row is" in shown.text(), "the views")
@@ -47,7 +47,7 @@ def test_how_few_keys_lead_to_what_is_looked_for(tmp_path: Path) -> None:
         shown.until(lambda: "16 frames" in shown.text() and "unanswered" in shown.text(), "the frame")
         shown.press("\r")
         shown.until(lambda: "frame 17" in shown.text(), "its detail")
-        # Two lead to the slowest call, and three to its answer.
+        # Two keys lead to the slowest call, and three to its response.
         chosen(shown, "timed")
         shown.press("L")
         shown.until(lambda: "701ms" in shown.text(), "the latencies")
@@ -55,7 +55,7 @@ def test_how_few_keys_lead_to_what_is_looked_for(tmp_path: Path) -> None:
         shown.until(lambda: "frame 12" in shown.text() and "n: 5" in shown.text(), "the slowest call")
         shown.press("p")
         shown.until(lambda: "frame 13" in shown.text() and "\n found 5 " in shown.text(), "its answer, as text")
-        # Two copy a row as a curl command.
+        # Two keys copy a row as a curl command.
         chosen(shown, "library")
         shown.press("\r")
         shown.until(lambda: "initialize" in shown.text() and "findings" in shown.text(), "the traffic")

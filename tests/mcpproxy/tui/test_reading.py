@@ -1,4 +1,4 @@
-"""What the screens know of a capture is what the fold says, however it was cut; filters select as `show` does."""
+"""The screens know what the fold knows of a capture, read in steps of any size; filters select as `show` does."""
 
 import random
 import time
@@ -19,7 +19,7 @@ from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
-from mcpproxy.tui.data import filling
+from mcpproxy.tui.data import column_filler
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.scan import Scan
@@ -28,8 +28,8 @@ from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.examples import examples
 from tests.harness import DEADLINE_S, ROOT
 from tests.heavy import MIB, SHAPES
-from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.http_talk import post
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,
@@ -39,15 +39,15 @@ from tests.mcpproxy.tui.stage import (
     WRONG,
     captured,
     conversation,
+    frame_record,
     record,
-    said,
 )
 
 CORPUS = ROOT / "tests/corpus/captures"
 PING = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
 BATCH = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
 ANSWERS = b'[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":7,"result":{}}]'
-PRETTY = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
+PRETTY = [frame_record("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
 CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}'
 
 
@@ -59,7 +59,7 @@ def read(path: Path) -> Reading:
 
 
 def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
-    """Number of request and answer, latency and outcome of every exchange that the fold makes."""
+    """The numbers of request and response, the latency and the outcome of every exchange that the fold yields."""
     fold, found = Fold(), set()
     for item in read_frames(Capture(path)):
         for context in fold.feed(item):
@@ -87,15 +87,15 @@ def pairs_in(reading: Reading) -> set[tuple[int, int, int, str]]:
 SAID = st.lists(
     st.sampled_from(
         [
-            said("c2s", CALL % (1, 1)),
-            said("c2s", CALL % (2, 2)),
-            said("s2c", FINE % (1, 1)),
-            said("s2c", WRONG % 2),
-            said("c2s", CANCEL),
-            said("c2s", BATCH),
-            said("s2c", ANSWERS),
-            said("s2c", b"Loaded"),
-            said("s2c", CALL % (1, 9)),
+            frame_record("c2s", CALL % (1, 1)),
+            frame_record("c2s", CALL % (2, 2)),
+            frame_record("s2c", FINE % (1, 1)),
+            frame_record("s2c", WRONG % 2),
+            frame_record("c2s", CANCEL),
+            frame_record("c2s", BATCH),
+            frame_record("s2c", ANSWERS),
+            frame_record("s2c", b"Loaded"),
+            frame_record("s2c", CALL % (1, 9)),
             *PRETTY,
             *in_pieces("s2c", FINE % (2, 2), 20),
         ]
@@ -122,7 +122,10 @@ def test_exchanges_are_those_of_the_fold(
 
 
 def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
-    rng, known = random.Random(1), lines([*conversation(30), *PRETTY, said("c2s", BATCH), said("s2c", ANSWERS), END])
+    rng, known = (
+        random.Random(1),
+        lines([*conversation(30), *PRETTY, frame_record("c2s", BATCH), frame_record("s2c", ANSWERS), END]),
+    )
     made = CaptureFile(tmp_path / "x.mcpcap")
     made.append(known[0])
     reading = Reading(tmp_path / "x.mcpcap")
@@ -165,8 +168,8 @@ def test_a_call_that_is_refused_after_its_cancellation_has_failed(tmp_path: Path
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> None:
-    # Nothing more is read when its time runs out, and what is drawn is drawn when a step has found something.
+def test_a_killed_recorder_is_reported(tmp_path: Path, is_read: bool) -> None:
+    # After the kill nothing more is read, and the screen is drawn only if a step reports a change.
     made = CaptureFile(tmp_path / "x.mcpcap")
     made.append(b"".join(lines(conversation(3))))
     reading = Reading(tmp_path / "x.mcpcap")
@@ -182,7 +185,7 @@ def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> 
     reading.close()
 
 
-def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:
+def test_rows_are_all_frames_and_events_worth_a_line(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(every_type()))
     reading = read(path)
@@ -211,7 +214,7 @@ FILTERS = (
 
 
 def selected_by(path: Path, only: Filter) -> set[int]:
-    """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
+    """The frames that a filter selects by the facts of the fold, once all outcomes are known."""
     fold, wanted = Fold(), set()
     contexts: list[MessageContext] = []
     for item in read_frames(Capture(path)):
@@ -233,10 +236,16 @@ def selected(reading: Reading, scan: Scan) -> set[int]:
 
 
 SEVERAL = b'{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","method":"found"}'
-"""Two messages on a line."""
+"""Two messages on one line."""
 TALK = (
-    *(*conversation(9), said("c2s", BATCH), said("s2c", ANSWERS), said("s2c", b"found nothing"), said("s2c", SEVERAL)),
-    *(*PRETTY[:2], said("s2c", FINE), *PRETTY[2:], said("c2s", b"{"), said("c2s", PING), END),
+    *(
+        *conversation(9),
+        frame_record("c2s", BATCH),
+        frame_record("s2c", ANSWERS),
+        frame_record("s2c", b"found nothing"),
+        frame_record("s2c", SEVERAL),
+    ),
+    *(*PRETTY[:2], frame_record("s2c", FINE), *PRETTY[2:], frame_record("c2s", b"{"), frame_record("c2s", PING), END),
 )
 
 
@@ -274,7 +283,7 @@ def test_a_filter_selects_the_same_while_a_file_grows(tmp_path: Path) -> None:
 
 
 def agree_on_the_corpus(tmp_path: Path, each: int, filters: int) -> None:
-    """Every so many cases, each with every so many filters."""
+    """Compare every `each`th case of the corpus, with one of every `filters` filters."""
     for number, (_, case) in list(enumerate(corpus()))[::each]:
         path = tmp_path / f"{number}.mcpcap"
         path.write_bytes(b"".join(line for _, line in case.records()))
@@ -310,7 +319,7 @@ def test_a_filter_selects_what_the_facts_say_in_the_whole_corpus(tmp_path: Path)
 
 
 def scanned(reading: Reading, text: str, marks: Container[int]) -> list[int]:
-    """What a filter selects of a capture that is read."""
+    """The rows of a capture that a filter selects."""
     scan = Scan(reading, parse(text), marks)
     while not scan.has_ended:
         scan.step()
@@ -325,7 +334,7 @@ def test_any_row_that_is_marked_is_found(name: str) -> None:
         rows = [row for row in reading.shown[part::3] if reading.index.kind(row) != "damage"]
         marks = {reading.index.entry(row).seq for row in rows}
         assert scanned(reading, "has:mark", marks) == rows
-        # Nobody asks a row that is neither a message nor marked.
+        # `not` does not select a row that is neither a message nor marked.
         others = scanned(reading, "not has:mark", marks)
         assert others
         assert not set(others) & set(rows)
@@ -405,7 +414,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
 
 
 def shaped(path: Path, shape: str, size: int) -> Path:
-    """A capture of a heavy shape with at least so many bytes."""
+    """A capture of a heavy shape, at least `size` bytes long."""
     middles = [("header", header(name=shape))]
     for entry in SHAPES[shape]():
         middles.append((entry.rec, entry.middle))
@@ -435,9 +444,9 @@ def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch
 
 
 def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filling, "SPANNING", 2)
+    monkeypatch.setattr(column_filler, "SPANNING", 2)
     monkeypatch.setattr(reading_module, "SPANNING", 2)
-    parts = [said("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
+    parts = [frame_record("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
     reading = read(path)
     assert sum(reading.joined_to(row) is not None for row in reading.shown) == 2

@@ -1,4 +1,4 @@
-"""What the screens know of a capture is what the fold says, however it was cut; filters select as `show` does."""
+"""The screens know what the fold knows of a capture, read in steps of any size; filters select as `show` does."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.mcpproxy.tui.test_reading import CORPUS, read
 
 
 def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None:
-    path = CORPUS / "http.mcpcap"  # its second session says nothing
+    path = CORPUS / "http.mcpcap"  # its second session has no messages
     reading, fold, first = read(path), Fold(), dict[int, int]()
     for item in read_frames(Capture(path)):
         for context in fold.feed(item):

@@ -1,4 +1,4 @@
-"""What can be done with rows: marked and noted in a file beside the capture, copied without harm, exported."""
+"""Rows can be marked and noted in a file next to the capture, copied without harm, and exported."""
 
 import os
 from pathlib import Path
@@ -14,14 +14,14 @@ from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.wording.resending import pretty, with_placeholders
 from tests.captures.samples import CAPTURE
 from tests.harness import ROOT
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
 HTTP = ROOT / "tests/corpus/captures/http.mcpcap"
 
 
 class TestMarks:
-    """The file beside the capture."""
+    """The file next to the capture that holds marks and notes."""
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
     def test_a_directory_that_is_read_only(self, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ class TestMarks:
 
 
 class TestCopying:
-    """What is copied, and that it does nothing where it is pasted."""
+    """What is copied, and that it has no effect where it is pasted."""
 
     def test_an_answer_is_copied_with_the_command_of_its_request(self) -> None:
         reading = Reading(HTTP)
@@ -135,7 +135,7 @@ class TestCopying:
 
 
 class TestCompletion:
-    """Tab in the filter."""
+    """Completion with Tab in the filter."""
 
     def test_all_that_is_offered_is_a_filter(self) -> None:
         calls = [
@@ -155,7 +155,7 @@ class TestCompletion:
 
 
 class TestExport:
-    """What is with_placeholders, as lines of JSON in a new file."""
+    """The listed rows are exported as lines of JSON to a new file."""
 
     def test_leaving_in_between_leaves_nothing_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = captured(tmp_path, calls=6)

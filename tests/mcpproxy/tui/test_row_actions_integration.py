@@ -1,4 +1,4 @@
-"""What can be done with rows: marked and noted in a file beside the capture, copied without harm, exported."""
+"""Rows can be marked and noted in a file next to the capture, copied without harm, and exported."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from mcpproxy.wording.resending import Posted, curl, to_stdin
 from tests.captures.samples import CAPTURE, header
 from tests.examples import examples
 from tests.mcpproxy.cli.typed import mcpproxy
-from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, frame_record, play, record
 
 EVIL = "it's $(touch EVIL) `touch EVIL`; touch EVIL\n\x1b]52;c;x\x07 %s %n \\n \u202e € !x ~ & | > EVIL"
 
@@ -33,7 +33,7 @@ async def noted(stage: Stage, note: str) -> None:
 
 
 class TestMarks:
-    """The file beside the capture."""
+    """The file next to the capture that holds marks and notes."""
 
     @pytest.mark.costly("marks and notes in two captures and two widths")
     def test_rows_are_marked_noted_found_again_and_asked_for(self, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ class TestMarks:
                 "rows": [{"seq": 4, "note": "why now"}],
             }
             assert beside.stat().st_mode & 0o777 == 0o600
-            # Another look at the capture reads the file.
+            # Opening the capture again reads the file.
             await stage.back()
             await stage.open("library")
             await stage.see("◆+0.004", "why now")
@@ -78,7 +78,7 @@ class TestMarks:
             await stage.see("1 of 16 frames")
             assert list(stage.traffic.listing.entries()) == [6]
             await stage.press("escape", "escape")
-            # In a narrow terminal, a note takes the room that is free, and a mark leaves the clock whole.
+            # In a narrow terminal, a note uses the free space, and a mark does not cut the clock.
             await stage.resize((80, 24))
             for row, note in ((1, "why"), (2, "why does it come so late here"), (3, "the first call of all")):
                 stage.traffic.table.go(row)
@@ -88,7 +88,7 @@ class TestMarks:
             await stage.see("notifications/initialized  why does it come so late here", "tools/call search")
             await stage.press("t", "t")
             await stage.until(lambda: re.search(r"◆\d\d:\d\d:\d\d\.\d\d ", stage.text()))
-            # What cannot be kept is told, and nothing is lost.
+            # A mark that cannot be saved is reported, and nothing is lost.
             await stage.back()
             await stage.open("other")
             await stage.press("m")
@@ -114,14 +114,16 @@ def copied_file(home: Path) -> Path:
 
 
 class TestCopying:
-    """What is copied, and that it does nothing where it is pasted."""
+    """What is copied, and that it has no effect where it is pasted."""
 
     def test_a_form_is_chosen_and_said_and_goes_to_the_clipboard_or_to_a_private_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = captured(tmp_path)
         large = b'{"jsonrpc":"2.0","method":"x","params":"' + b"x" * 80_000 + b'"}'
-        heavy = record(tmp_path / "heavy" / "a.mcpcap", [("header", header(name="heavy")), said("c2s", large), END])
+        heavy = record(
+            tmp_path / "heavy" / "a.mcpcap", [("header", header(name="heavy")), frame_record("c2s", large), END]
+        )
 
         async def act(stage: Stage) -> None:
             await stage.open("library")
@@ -137,7 +139,7 @@ class TestCopying:
             assert json.loads(copied["r"]) == json.loads(copied["j"]) == json.loads(copied["l"])["message"]
             assert copied["l"] == mcpproxy("show", "--json", str(path)).stdout.decode().splitlines()[1]
             assert copied["c"] == f"{{ printf '%s\\n' {shlex.quote(copied['r'])}; cat; }} | server"
-            # A message covers no choice and no other screen.
+            # A message does not cover a choice or another screen.
             for key, shown in (("c", "copy as"), ("M", "Enter accepts"), ("L", "latency")):
                 await stage.press("c", "j")
                 await stage.see("copied")
@@ -155,7 +157,7 @@ class TestCopying:
                 await stage.press(key)
                 await stage.see(f"wrote {word}")
             assert b"\n" not in copied_file(tmp_path).read_bytes()[:-1]
-            # What is too large is told.
+            # A text that is too large for the clipboard goes to a file, which the choice says.
             await stage.back()
             await stage.open("heavy")
             await stage.press("c")
@@ -163,7 +165,7 @@ class TestCopying:
             await stage.press("r")
             await stage.see("wrote raw text")
             assert copied_file(tmp_path).read_bytes() == large + b"\n"
-            # Where the terminal has no clipboard, all goes to the file.
+            # If the terminal has no clipboard, every form goes to the file.
             monkeypatch.setenv("TERM", "linux")
             await stage.back()
             await stage.open("library")

@@ -1,4 +1,4 @@
-"""Rows of the traffic: what they say at a glance, in which order, and how to point at what is wanted."""
+"""Rows of the traffic: what they show, in which order, and how to go to a particular one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,8 +35,8 @@ from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.analysis.traces import corpus
 from tests.captures.samples import header
-from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.http_talk import PROGRESS, post
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,
@@ -46,13 +46,13 @@ from tests.mcpproxy.tui.stage import (
     Middles,
     captured,
     conversation,
+    frame_record,
     record,
-    said,
     timed,
 )
 
 RUN = 100
-"""Rows that are sorted in one step."""
+"""The number of rows that are sorted in one step."""
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def test_the_end_of_a_stream_has_a_line_where_show_has_one(tmp_path: Path, by: s
     path = record(tmp_path / "x.mcpcap", [("header", header(transport="http")), *talk, END])
     whole = Whole(path)
     told = Conversation(whole.fold)
-    remarks = [thing.what for step in whole.to_end() for thing in told.things(step) if isinstance(thing.what, Remark)]
+    remarks = [thing.what for step in whole.to_end() for thing in told.items_of(step) if isinstance(thing.what, Remark)]
     with understood(path) as reading:
         texts = ["".join(span.text for span in text_of(reading, row).what) for row in reading.folded]
     ended = [text for text in texts if text.startswith("stream ended")]
@@ -210,7 +210,7 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
 
 
 def lines_of(path: Path) -> dict[int, Line]:
-    """What `show` says of each message that is alone in its frame, by the number of that."""
+    """The lines of `show` for messages that are alone in their frame, by frame number."""
     contexts = [context for step in Whole(path).to_end() for context in step.messages]
     return {one.message.frames[0].seq: line_of(one) for one in contexts if one.message.index is None}
 
@@ -224,11 +224,14 @@ BOTH = b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}'
 @pytest.mark.parametrize(
     "middles",
     [
-        [said("c2s", PINGS), said("s2c", FINE % (8, 8)), said("s2c", FINE % (7, 7))],
-        [said("c2s", PINGS), said("c2s", CANCEL % 7), said("c2s", CANCEL % 8)],
-        [said("c2s", TWICE), said("s2c", FINE % (2, 2)), said("s2c", FINE % (1, 1))],
-        [said("c2s", CALL % (1, 1)), said("s2c", BOTH)],
-        [said("c2s", (CALL % (1, 1)).replace(b'"n"', b'"%b"' % (b"n" * (1 << 20)))), said("s2c", FINE % (1, 1))],
+        [frame_record("c2s", PINGS), frame_record("s2c", FINE % (8, 8)), frame_record("s2c", FINE % (7, 7))],
+        [frame_record("c2s", PINGS), frame_record("c2s", CANCEL % 7), frame_record("c2s", CANCEL % 8)],
+        [frame_record("c2s", TWICE), frame_record("s2c", FINE % (2, 2)), frame_record("s2c", FINE % (1, 1))],
+        [frame_record("c2s", CALL % (1, 1)), frame_record("s2c", BOTH)],
+        [
+            frame_record("c2s", (CALL % (1, 1)).replace(b'"n"', b'"%b"' % (b"n" * (1 << 20)))),
+            frame_record("s2c", FINE % (1, 1)),
+        ],
     ],
     ids=[
         "requests in a batch",
@@ -275,7 +278,12 @@ def test_a_detail_says_of_other_messages_what_show_says(tmp_path: Path, name: st
 def test_no_fact_of_an_exchange_is_cut(tmp_path: Path) -> None:
     reason = b"the user has left " * 12
     cancel = CANCEL.replace(b"}}", b',"reason":"%b"}}') % (1, reason)
-    calls = [said("c2s", CALL % (1, 1)), said("c2s", CALL % (2, 2)), said("c2s", cancel), said("s2c", FINE % (99, 1))]
+    calls = [
+        frame_record("c2s", CALL % (1, 1)),
+        frame_record("c2s", CALL % (2, 2)),
+        frame_record("c2s", cancel),
+        frame_record("s2c", FINE % (99, 1)),
+    ]
     middles = [*conversation(0)[:4], *calls, END]
     path = record(tmp_path / "x.mcpcap", middles)
     with understood(path) as reading:
@@ -290,7 +298,7 @@ def test_no_fact_of_an_exchange_is_cut(tmp_path: Path) -> None:
 
 
 def says_what_show_says(path: Path, rows: range) -> int:
-    """Compare what rows and `show` say; returns how many messages were compared."""
+    """Compare rows with the output of `show`; returns how many messages were compared."""
     lines, compared = lines_of(path), 0
     with understood(path) as reading:
         for row in range(rows.start, min(rows.stop, reading.understood)):
@@ -324,7 +332,7 @@ def test_a_redirected_call_has_failed_where_all_commands_say(tmp_path: Path, rep
 
 def test_the_reason_of_a_cancellation_in_a_batch_is_its_own(tmp_path: Path) -> None:
     cancels = [CANCEL.replace(b"}}", b',"reason":"of %d"}}') % (n, n) for n in (8, 7)]
-    middles = [("header", header()), said("c2s", PINGS), said("c2s", b"[%b,%b]" % (*cancels,)), END]
+    middles = [("header", header()), frame_record("c2s", PINGS), frame_record("c2s", b"[%b,%b]" % (*cancels,)), END]
     path = record(tmp_path / "x.mcpcap", middles)
     calls = {call.number: call for step in Whole(path).to_end() for call in step.changed}
     with understood(path) as reading:

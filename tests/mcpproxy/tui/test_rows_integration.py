@@ -1,4 +1,4 @@
-"""Rows of the traffic: what they say at a glance, in which order, and how to point at what is wanted."""
+"""Rows of the traffic: what they show, in which order, and how to go to a particular one."""
 
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,10 @@ from tests.mcpproxy.tui.stage import (
     Stage,
     captured,
     conversation,
+    frame_record,
     play,
     play_each,
     record,
-    said,
     timed,
 )
 
@@ -37,15 +37,20 @@ NAME = "a-server-with-a-name-that-takes-all-the-room-there-is"
 
 
 def seven(folder: Path) -> list[Path]:
-    """Captures, each in a folder that says what it has; all of them are small but for one result."""
-    twice = [said("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % number) for number in (1, 77)]
+    """Captures, each in a folder named after what is special about it; all are small except for one result."""
+    twice = [frame_record("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % number) for number in (1, 77)]
     text = rb"The sum\n\t is   3\u001b[31m\u202e"
     answer = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"%b"}]}}' % text
     failure = answer.replace(b'"result":{', b'"result":{"isError":true,').replace(b":7,", b":8,")
-    calls = [said("c2s", CALL % (7, 7)), said("s2c", answer), said("c2s", CALL % (8, 8)), said("s2c", failure)]
+    calls = [
+        frame_record("c2s", CALL % (7, 7)),
+        frame_record("s2c", answer),
+        frame_record("c2s", CALL % (8, 8)),
+        frame_record("s2c", failure),
+    ]
     large = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}' % (b"x" * (3 << 20))
     made = conversation(3 * LEAST)
-    # The last call takes 300 ms; all others take 1.
+    # The last call takes 300 ms; all others take 1 ms.
     stamps_ms = [*range(len(made) - 3), len(made) + 300, len(made) + 301, len(made) + 302]
     crash = ("close", members(ending="server", status=3, totals={}))
     return [
@@ -53,7 +58,7 @@ def seven(folder: Path) -> list[Path]:
         record(folder / "space/x.mcpcap", [*conversation(1)[:4], *calls, END]),
         record(
             folder / "large/x.mcpcap",
-            [*conversation(0)[:4], said("c2s", CALL % (1, 1)), *in_pieces("s2c", large, 1 << 20), END],
+            [*conversation(0)[:4], frame_record("c2s", CALL % (1, 1)), *in_pieces("s2c", large, 1 << 20), END],
         ),
         timed(folder / "slow/x.mcpcap", made, stamps_ms),
         record(folder / "crashed/x.mcpcap", [*conversation(2), crash]),
@@ -107,17 +112,17 @@ async def http_reads_like_stdio(stage: Stage) -> None:
     assert "server exited" in stage.text()
     await stage.press("b")
     await stage.until(lambda: "messages only" not in stage.text())
-    # The status has room in eighty columns, too.
+    # The status also fits into eighty columns.
     await stage.pilot.resize_terminal(80, 24)
     await stage.see("ok · 200 ", "found 2")
     await stage.pilot.resize_terminal(140, 40)
-    # A number leads to a record that is left out.
+    # Going to the number of a hidden record shows all records.
     await stage.press("colon", *"14", "enter")
     await stage.see("all records", "stream opened")
     assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 14
     await stage.press("colon", *"3", "enter")
     await stage.see("record 3 has no row of its own; the nearest is")
-    # The palette shows them, too.
+    # The palette can show all records, too.
     await stage.press("b", "b")
     await stage.until(lambda: "messages only" not in stage.text() and "all records" not in stage.text())
     await stage.press("ctrl+p", *"Records")
@@ -349,7 +354,7 @@ class TestSessions:
             await stage.see("imported", "recent", "ago")
 
             def is_in_place() -> bool:
-                # Until a session is summarised, the name of its file is all that is known of when it took place.
+                # Until a session is summarised, only the name of its file says when it took place.
                 lines = stage.text().split("\n")
                 places = {name: n for n, line in enumerate(lines) for name in ("imported", "recent") if name in line}
                 return places["recent"] < places["imported"]
@@ -379,13 +384,13 @@ class TestLive:
             await stage.press("up")
             await stage.see("‖ paused · f")
             for n in range(3):
-                more(*said("c2s", CALL % (500 + n, n)))
+                more(*frame_record("c2s", CALL % (500 + n, n)))
             await stage.see("‖ paused · 3 new · f", "waiting")
             await stage.press("f")
             await stage.see("● following")
             await stage.press("s")
             await stage.see("by latency ▼", "‖ paused")
-            more(*said("c2s", CALL % (600, 6)))
+            more(*frame_record("c2s", CALL % (600, 6)))
             await stage.see("by latency ▼ · 1 newer row not listed")
             await stage.press("f")
             await stage.see("● following")

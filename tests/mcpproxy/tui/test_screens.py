@@ -14,18 +14,18 @@ from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.screens.sessions import SessionRows
 from mcpproxy.tui.screens.traffic_title import TitleState, peers, title
 from tests.captures.samples import header, lines
-from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import CALL, END, captured, conversation, lossy, record, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
+from tests.mcpproxy.tui.stage import CALL, END, captured, conversation, frame_record, lossy, record
 from tests.mcpproxy.tui.test_rows import understood
 
 
 class TestShelf:
-    """What is known of each capture, while the list is drawn."""
+    """What is known about each capture while the list is drawn."""
 
     def test_looking_leaves_time_to_read_however_long_it_takes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # As if every look took longer than what is between two.
+        # As if every search for captures took longer than the time between two searches.
         monkeypatch.setattr(list_module, "FIND_S", 0.0)
         for number in range(40):
             captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
@@ -35,7 +35,7 @@ class TestShelf:
         assert [capture.is_summed for capture in capture_list.captures] == [True] * 40
         capture_list.close()
 
-    def test_what_somebody_looks_at_is_read_first(self, tmp_path: Path) -> None:
+    def test_the_open_capture_is_read_first(self, tmp_path: Path) -> None:
         for number in range(20):
             captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
         capture_list = CaptureList(lambda: find_captures(tmp_path))
@@ -64,7 +64,7 @@ class TestShelf:
 
 
 def session_row(path: Path) -> str:
-    """What the list says of a capture that was read to its end, or as far as it is recorded."""
+    """The list's row of a capture that was read to its end, or as far as it is recorded."""
     capture = ListedCapture(path)
     capture.begin()
     while capture.step():
@@ -147,7 +147,7 @@ class TestTraffic:
         assert shown[-1][:2] == ("■", "server exited 0")
 
     def test_a_frame_without_a_byte_is_called_so(self, tmp_path: Path) -> None:
-        path = record(tmp_path / "x.mcpcap", [("header", header()), said("s2c", b""), END])
+        path = record(tmp_path / "x.mcpcap", [("header", header()), frame_record("s2c", b""), END])
         with understood(path) as reading:
             text = detail(reading, 1, "text")
             assert ["".join(span.text for span in line) for line in text.lines] == ["no bytes"]
@@ -172,7 +172,8 @@ class TestTraffic:
             asked = CALL.replace(b"tools/call", method.encode()) % (1, 1)
             answer = b'{"jsonrpc":"2.0","id":1,"result":%s}' % result
             path = record(
-                tmp_path / f"{number}.mcpcap", [("header", header()), said("c2s", asked), said("s2c", answer), END]
+                tmp_path / f"{number}.mcpcap",
+                [("header", header()), frame_record("c2s", asked), frame_record("s2c", answer), END],
             )
             reading = Reading(path)
             while not reading.has_ended:

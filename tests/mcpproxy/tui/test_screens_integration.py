@@ -17,14 +17,25 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import lines
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.tui.http_talk import two_revisions
-from tests.mcpproxy.tui.stage import CALL, FINE, Stage, captured, conversation, lossy, play, play_each, said, sizes
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    FINE,
+    Stage,
+    captured,
+    conversation,
+    frame_record,
+    lossy,
+    play,
+    play_each,
+    sizes,
+)
 
 
 class TestSessions:
-    """The list."""
+    """The list of sessions."""
 
     def test_from_an_empty_list_to_the_first_capture_however_long_the_search_for_it_took(self, tmp_path: Path) -> None:
-        """The empty list was drawn, and is then hidden: Textual takes the focus away from what it hides."""
+        """The empty list is drawn and then hidden, and Textual takes the focus away from a widget that it hides."""
         searches = Event()
 
         def find() -> list[Path]:
@@ -70,9 +81,9 @@ class TestSessions:
                 await stage.press("enter")
                 await stage.see("cannot read", reason)
                 assert isinstance(stage.app.screen, SessionsScreen), name
-            living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+            living.append(seal(50, 10**9, "frame", frame_record("c2s", CALL % (50, 1))[1]))
             await stage.see("      9 ")
-            # Its first line is there only now.
+            # This capture gets its first line only now.
             for line in lines(conversation(2, "late")):
                 late.append(line)
             await stage.see("● late")
@@ -109,7 +120,7 @@ class TestSessions:
             await stage.see("filter: MA 2025 (1)")
             await stage.press("escape")
             await stage.until(lambda: len(servers()) == 3)
-            # A filter fills as captures come and are read; the cursor is on top until it is moved.
+            # A filtered list grows as captures come and are read; the cursor stays at the top until it is moved.
             await stage.press("slash", *"cursor", "enter")
             await stage.see("filter: cursor (3)")
             paths.insert(0, captured(tmp_path, "later", stamp="20261122T101500Z-0000"))
@@ -120,7 +131,7 @@ class TestSessions:
             paths.insert(0, captured(tmp_path, "last", stamp="20261122T101500Z-0001"))
             await stage.see("5 recorded", "last")
             assert screen.selected is held
-            # The title counts what the rows show; else a key that should open a capture does nothing.
+            # The title counts the rows; otherwise a key that should open a capture would do nothing.
             found, known.captures = known.captures, []
             screen.show_title()
             known.captures = found
@@ -150,7 +161,7 @@ async def from_row_to_row_in_frames_and_in_exchanges(stage: Stage) -> None:
     await stage.see("no error below")
     await stage.press("N", "N")
     assert traffic.entry == 9
-    # An exchange is a line.
+    # Show one line per exchange.
     await stage.press("x")
     assert len(traffic.table.rows) == 8
     assert traffic.entry == 8
@@ -159,7 +170,7 @@ async def from_row_to_row_in_frames_and_in_exchanges(stage: Stage) -> None:
     assert traffic.entry == 9, "the response, among frames"
     await stage.press("x", "x")
     assert len(traffic.table.rows) == 18
-    # What is of no exchange leads to the one before.
+    # From a frame without an exchange, the cursor goes to the exchange before it.
     await stage.press("G", "up", "up")
     assert traffic.entry == 16
     await stage.press("x")
@@ -199,7 +210,7 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     assert "following" not in stage.text()
     await stage.press("escape")
     await stage.see("initialize")
-    # A filter that was dropped is not followed any more.
+    # A filter that was dropped no longer applies.
     await stage.press("g", *["n"] * 3)
     assert stage.traffic.entry == 17
     await stage.press("n")
@@ -249,7 +260,7 @@ async def detail_in_its_views_and_help(stage: Stage) -> None:
     await stage.press("tab", "h", "escape")
     assert stage.traffic.table.has_focus
     assert not stage.traffic.query_one("#below").display
-    # Another screen leads to an entry.
+    # Another screen can lead to an entry.
     await stage.press("question_mark")
     stage.app.show(9)
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
@@ -315,7 +326,7 @@ class TestTraffic:
         play(act, captured(tmp_path, calls=60), size=(80, 24))
 
     def test_what_is_live_is_followed_until_the_user_looks_away_or_nothing_more_comes(self, tmp_path: Path) -> None:
-        """A capture that is named opens at once; the other screens say so, too, when nothing more comes."""
+        """A capture named on the command line opens at once; the other screens also say when nothing more comes."""
         live = {name: CaptureFile(tmp_path / f"{name}.mcpcap") for name in ("x", "L", "E")}
         known = lines(conversation(40))
         for made in live.values():
@@ -325,8 +336,8 @@ class TestTraffic:
 
         def more(n: int) -> None:
             nonlocal count
-            live["x"].append(seal(count, count * 10**6, "frame", said("c2s", CALL % (n, n))[1]))
-            live["x"].append(seal(count + 1, (count + 5) * 10**6, "frame", said("s2c", FINE % (n, n))[1]))
+            live["x"].append(seal(count, count * 10**6, "frame", frame_record("c2s", CALL % (n, n))[1]))
+            live["x"].append(seal(count + 1, (count + 5) * 10**6, "frame", frame_record("s2c", FINE % (n, n))[1]))
             count += 2
 
         async def act(stage: Stage) -> None:
@@ -344,7 +355,7 @@ class TestTraffic:
             await stage.press("G")
             more(502)
             await stage.see(" 502 ", "● following")
-            # Who reads a message is left alone.
+            # While the user reads a message, the list does not follow.
             await stage.press("enter")
             await stage.until(lambda: not stage.traffic.table.following)
             assert "● following" not in stage.text()
@@ -377,7 +388,7 @@ class TestTraffic:
 
 
 class TestEverywhere:
-    """What holds on all screens."""
+    """What is true of all screens."""
 
     def test_the_palette_survives_any_height_and_q_quits(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:

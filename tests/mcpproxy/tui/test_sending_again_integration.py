@@ -12,11 +12,11 @@ from tests.harness import DEADLINE_S, Place
 from tests.http_harness import serving
 from tests.mcpproxy.test_sdk_integration import SERVER, recorded
 from tests.mcpproxy.test_serve_sdk_integration import STATELESS, Talk, no_talk, serve_sdk
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 
 
 def command(capture: Path) -> copy_forms.CopyForm:
-    """The command of the last call of a tool."""
+    """The copied command for the last call of a tool."""
     reading = Reading(capture)
     while reading.step():
         pass

@@ -1,4 +1,4 @@
-"""Every screen looks as somebody has seen it: at 80x24 and at 140x40, empty, huge, torn, gapped and live.
+"""Every screen looks as in its approved picture: at 80x24 and at 140x40, empty, huge, torn, gapped and live.
 
 `pytest --snapshot-update` takes new pictures; look at each of them before you commit it.
 """
@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.mcpproxy.tui.scenes import SCENES, SIZES, app_of, freeze, shared
 from tests.mcpproxy.tui.stage import on_stage
 
-SVGImageExtension.file_extension = "svg"  # the plugin sets it by a name that syrupy does not read any more
+SVGImageExtension.file_extension = "svg"  # the plugin sets it by a name that syrupy no longer reads
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def words(svg: str) -> list[str]:
-    """What stands in a picture, text by text."""
+    """The texts in a picture."""
     return html.unescape(re.sub(r"<[^>]*>", "", "\n".join(re.findall(r"<text .*?</text>", svg)))).splitlines()
 
 
@@ -68,5 +68,5 @@ def test_it_looks_as_it_did(first: str, tmp_path: Path, snapshot: SnapshotAssert
 
 
 def sizes_of(name: str) -> tuple[tuple[int, int], ...]:
-    """Every other scene begins large: what is drawn at first is right in either size, and so is what is resized."""
+    """Every other scene begins large, so that first drawings and resized ones are tested in both sizes."""
     return SIZES if list(SCENES).index(name) % 2 else SIZES[::-1]

@@ -1,4 +1,4 @@
-"""A soak: the screen follows a recorder that writes as fast as the disk takes it, and keeps answering to keys."""
+"""Soak test: the screen follows a recorder that writes as fast as the disk allows, and still responds to keys."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from tests.bench.tui import KEYS, OPENING, Screen, block, opening
 FRAMES = 1_000_000
 AT_ONCE = 2_000
 ANSWER_S = 0.5
-"""Ten times what an answer to a key may take."""
+"""Ten times as long as the response to a key may take."""
 MOST_MIB = 300
 
 

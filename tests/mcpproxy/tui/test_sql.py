@@ -1,4 +1,4 @@
-"""SQL on the screen: asked, completion_of, stopped, bounded, and answered by a process that dies with the screen."""
+"""SQL on the screen: queries, completion, stopping and limits; the process that answers ends with the screen."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_a_statement_is_remembered_whole(statement: str, line: str) -> None:
     assert remembered() == [line]
 
 
-def test_what_holds_a_nul_is_no_statement() -> None:
+def test_a_statement_with_a_nul_is_refused() -> None:
     remember("select 1")
     assert remember("select '\0'") is None
     path = history_path()

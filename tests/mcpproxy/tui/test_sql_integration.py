@@ -1,4 +1,4 @@
-"""SQL on the screen: asked, completion_of, stopped, bounded, and answered by a process that dies with the screen."""
+"""SQL on the screen: queries, completion, stopping and limits; the process that answers ends with the screen."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import header, lines
 from tests.harness import ROOT, children, is_alive, wait_until
-from tests.mcpproxy.tui.stage import CALL, Act, Stage, captured, conversation, play, play_each, record, said
+from tests.mcpproxy.tui.stage import CALL, Act, Stage, captured, conversation, frame_record, play, play_each, record
 
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
 
@@ -41,7 +41,7 @@ async def ask(stage: Stage, sql: str) -> None:
 
 
 async def enter(stage: Stage) -> None:
-    """Open the screen from the list, and wait until there is something to ask."""
+    """Open the screen from the list, and wait until it shows the tables to query."""
     await stage.listed()
     await stage.press("Q")
     await stage.see("› sql", "each row is", "latency")
@@ -245,7 +245,7 @@ async def a_row_in_full_is_all_of_it(stage: Stage) -> None:
 
 @pytest.mark.costly("four captures are loaded, and one of them again after it has grown")
 def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
-    """Whatever they are called, while one of them grows, and although one cannot be read."""
+    """A query reads them regardless of their names, while one of them grows, and although one cannot be read."""
     ids = [f"{number:032x}" for number in (1, 2, 3)]
     made = [[("header", header(capture=id_, name=f"x{id_[-1]}")), *conversation(2)[1:]] for id_ in ids]
     paths = [record(tmp_path / f"x{id_[-1]}" / f"{id_}.mcpcap", own) for id_, own in zip(ids[:2], made, strict=False)]
@@ -264,11 +264,11 @@ def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
         frames = f"select count(*)::varchar || ' frames' as n from frames where capture = '{ids[2]}'"
         await ask(stage, frames)
         await stage.see("8 frames")
-        live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+        live.append(seal(50, 10**9, "frame", frame_record("c2s", CALL % (50, 1))[1]))
         await ask(stage, frames)
         await stage.until(lambda: "9 frames" in stage.text() or "a capture has grown: ctrl+r" in stage.text())
         if "9 frames" not in stage.text():
-            # On a busy machine, loading took too long to be repeated unasked.
+            # On a busy machine, loading takes so long that it is repeated only on request.
             await stage.press("ctrl+r")
         await stage.see("9 frames")
         # A row leads to the capture that it names.
@@ -331,7 +331,7 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     remember("select 'of yesterday'")
     acts: tuple[Act, ...] = (
-        tab_completes_and_up_goes_back,  # first: what was asked yesterday is what was asked last
+        tab_completes_and_up_goes_back,  # first, so that yesterday's query is the latest one
         it_shows_what_there_is_to_ask_and_takes_an_example,
         a_row_leads_to_its_frame_and_escape_back_to_the_rows,
         what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_stopped,
@@ -342,7 +342,7 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
         an_answer_of_thousands_of_columns_takes_a_moment,
         a_row_in_full_is_all_of_it,
         in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys,
-        an_answer_is_bounded_and_says_so,  # last: the memory that it takes is not there for the next
+        an_answer_is_bounded_and_says_so,  # last, as the memory that it takes is not available to later ones
     )
     play_each(acts, captured(tmp_path))
     assert remembered()[0] == "select 'of yesterday'"
@@ -357,7 +357,7 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
 
 
 def children_before() -> set[int]:
-    """Our children before a test starts a worker: some may still be ending, and one is there that forks workers."""
+    """This process's children before a test starts a worker: some may still be ending, and one forks workers."""
     client = SqlClient()
     client.start()
     wait_until(lambda: client.relations)
@@ -395,7 +395,7 @@ def test_a_question_is_stopped_however_early_and_its_process_stays(tmp_path: Pat
         for number in range(10):
             client.ask([capture], RUNAWAY)
             if number % 2:
-                client.ask([capture], RUNAWAY)  # which stops the one before
+                client.ask([capture], RUNAWAY)  # this stops the one before
             assert client.stop()
             wait_until(lambda: not client.is_busy, "the question to be stopped")
             assert list(client.error) == ["stopped"]

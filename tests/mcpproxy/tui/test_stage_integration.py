@@ -1,4 +1,4 @@
-"""The stage of these tests: when a screen is settled, and what is told of one that never is."""
+"""The stage of these tests: when a screen is settled, and what is reported about one that never is."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stderr: the lines as they came, found by words, and what crossed beside them."""
+"""Stderr: the lines in order of arrival, a search for words, and the frames that crossed at the same time."""
 
 from pathlib import Path
 
@@ -6,22 +6,22 @@ from captures.file import CaptureFile
 from captures.record import stderr_members
 from mcpproxy.tui.data.stderr_lines import BESIDE, LogSearch, beside, text_of
 from tests.captures.samples import header, lines
-from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, record, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, frame_record, record
 
 
 def wrote(text: str | bytes, skipped: int = 0) -> tuple[str, bytes]:
-    """A line of stderr."""
+    """A record of a line of stderr."""
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return "stderr", stderr_members(raw, skipped=skipped)
 
 
 def talkative(calls: int = 20) -> Middles:
-    """A server that logs each call before it answers, with a word on every fifth."""
+    """A server that logs each call before it answers, with a warning on every fifth."""
     made: Middles = [("header", header(name="library")), wrote("Ready to lend")]
     for n in range(1, calls + 1):
         level = "WARNING low on shelves" if n % 5 == 0 else "info"
-        made += [said("c2s", CALL % (n, n)), wrote(f"{level} call {n}"), said("s2c", FINE % (n, n))]
+        made += [frame_record("c2s", CALL % (n, n)), wrote(f"{level} call {n}"), frame_record("s2c", FINE % (n, n))]
     return made
 
 
@@ -34,7 +34,7 @@ def read(path: Path) -> Reading:
 
 
 class TestLog:
-    """Lines."""
+    """The lines of stderr."""
 
     def test_lines_are_all_lines(self, tmp_path: Path) -> None:
         reading = read(record(tmp_path / "x.mcpcap", [*talkative(), wrote(b"\xff\x1b[1mbold", skipped=1234), END]))
@@ -68,7 +68,7 @@ class TestLog:
         assert found == [(f"WARNING low on shelves call {n}", 0) for n in (5, 10, 15, 20)]
         reading.close()
 
-    def test_what_stands_beside(self, tmp_path: Path) -> None:
+    def test_frames_at_the_time_of_a_line(self, tmp_path: Path) -> None:
         reading = read(record(tmp_path / "x.mcpcap", [*talkative(200), END]))
         row = reading.stderr[100]
         rows, at = beside(reading, row)

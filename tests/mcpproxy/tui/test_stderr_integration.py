@@ -1,4 +1,4 @@
-"""Stderr: the lines as they came, found by words, and what crossed beside them."""
+"""Stderr: the lines in order of arrival, a search for words, and the frames that crossed at the same time."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.mcpproxy.tui.test_stderr import talkative, wrote
 
 
 def of(stage: Stage) -> StderrScreen:
-    """The screen."""
+    """The stderr screen, which must be on top."""
     assert isinstance(stage.app.screen, StderrScreen)
     return stage.app.screen
 
@@ -30,12 +30,12 @@ async def alone_when_narrow_and_beside_frames_when_wide(stage: Stage) -> None:
     await stage.pilot.resize_terminal(140, 40)
     await stage.see("meanwhile", "tools/call search", "ok", "+0.004")
     screen = of(stage)
-    # No frame is hidden where there is room.
+    # If there is room for all frames, none is hidden.
     await stage.press(*["down"] * 13)
     page, at = screen.frames.page, screen.frames.cursor
     assert page // 2 < at < page * 3 // 4
     assert screen.frames.scroll_y == 0
-    # Further on the moment is in the middle.
+    # Further down, the frame at the time of the line is in the middle.
     await stage.press(*["down"] * 7)
     assert screen.frames.cursor - screen.frames.scroll_y == page // 2
     await stage.press("g")
@@ -78,7 +78,7 @@ async def words_and_the_way_to_the_traffic_at_that_time(stage: Stage) -> None:
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     assert stage.traffic.entry == entry
     assert stage.traffic.reading.index.kind(stage.traffic.entry or 0) == "stderr"
-    # From there it opens where the cursor is.
+    # From there, the screen opens at the line of the cursor.
     await stage.press("G", "E")
     await stage.see("41 lines")
     assert of(stage).table.cursor == 40
@@ -99,7 +99,7 @@ async def nothing_was_written(stage: Stage) -> None:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     @pytest.mark.costly("every key, in three widths and on three captures")
     def test_the_keys(self, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ class TestScreen:
                 assert all(len(line) <= size[0] for line in stage.text().splitlines())
             await stage.press("g", "down", "down", "down", "down")
             if size == (80, 24):
-                # A line that is cut stands below in full.
+                # A line that is cut is shown in full below.
                 assert stage.text().count("x" * 70) > 3
                 await stage.squeezed()
             await stage.press("t", "f", "slash", *"gnp", "enter")

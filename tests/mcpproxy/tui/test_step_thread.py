@@ -1,4 +1,4 @@
-"""When a thread that reads tells of what is new: soon, not too often, and seldom while it falls behind."""
+"""When a reading thread reports news: soon, not too often, and seldom while it falls behind."""
 
 import itertools
 import threading
@@ -14,7 +14,10 @@ STEP_S = 0.01
 
 
 def pulse_of(patch: pytest.MonkeyPatch, steps: list[bool], enough: int) -> list[float]:
-    """When a step_thread told, whose steps give what is listed, the last of them for ever; each takes `STEP_S`."""
+    """The times of the first `enough` reports of a thread whose steps return `steps`, the last of them for ever.
+
+    Each step takes `STEP_S`.
+    """
     told: list[float] = []
     done = threading.Event()
     clock = itertools.count()
@@ -43,8 +46,8 @@ def test_what_is_new_is_told_at_once_when_there_is_no_more(monkeypatch: pytest.M
     assert len(pulse_of(monkeypatch, [True, False], 1)) == 1
 
 
-def test_that_there_is_no_more_is_news_even_if_all_else_has_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is drawn meanwhile says that there is more."""
+def test_the_end_is_reported_even_without_other_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then, the screen says that there is more to come."""
     monkeypatch.setattr(step_thread_module, "POLL_S", 0)
     steps = [False, *[False] * int(REPORT_S / STEP_S), True, False]
     assert len(pulse_of(monkeypatch, steps, 3)) == 3

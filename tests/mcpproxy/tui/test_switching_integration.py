@@ -1,4 +1,4 @@
-"""From each screen of a capture to each other, and back to where the first of them was opened."""
+"""Each screen of a capture leads to each other one, and back to where the first of them was opened."""
 
 import asyncio
 from functools import partial
@@ -20,7 +20,7 @@ KEYS = {entry.key: entry.word for entry in entries()}
 
 
 def of(stage: Stage) -> str:
-    """The module of the screen: each of them has one of its own."""
+    """The module of the top screen, which identifies it: each screen has its own module."""
     return type(stage.app.screen).__module__
 
 
@@ -89,7 +89,7 @@ async def sql_over_all_captures_leads_to_no_screen_of_one(stage: Stage) -> None:
 
 async def a_resize_of_a_screen_that_is_being_left_does_no_harm(stage: Stage, key: str = "T") -> None:
     await stage.open()
-    # How far the screen is taken down when it comes is a matter of turns of the loop.
+    # How far the screen is taken down when the resize comes depends on the turns of the event loop.
     for turns in range(6):
         await stage.press(key)
         left = stage.app.screen

@@ -1,4 +1,4 @@
-"""Tables: which columns there is room for."""
+"""Tables: which columns are shown if there is not enough room."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ COLUMN = st.builds(
 
 
 def one_by_one(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
-    """Those that are kept where the next to go is looked for each time."""
+    """The columns that fit, computed in the slow way: by a new search for each column to drop."""
     kept = list(columns)
     while kept and sum(column.width for column in kept) + gap * (len(kept) - 1) > width:
         goes = max(kept, key=lambda column: column.drop)

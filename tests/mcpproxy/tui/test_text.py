@@ -1,4 +1,4 @@
-"""The text of a row: decoded, wrapped, whole, and nothing in it hidden."""
+"""The text of a row: decoded, wrapped and complete, with nothing hidden in it."""
 
 import base64
 import json
@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.tui.copies.saving import saved
+from mcpproxy.tui.copies.saving import save
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.text import lines as lines_module
 from mcpproxy.tui.text.content import Attachment, MessageWriter
 from mcpproxy.tui.text.lines import MAX_TEXT_LINES, TextLines, wrap
 from mcpproxy.tui.text.messages import write_frame
 from tests.captures.samples import header
-from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.hostile import HOSTILE
-from tests.mcpproxy.tui.stage import CALL, record, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
+from tests.mcpproxy.tui.stage import CALL, frame_record, record
 
 
 def drawn(lines: TextLines) -> list[str]:
@@ -45,7 +45,7 @@ def block(value: str) -> Any:
 
 
 class TestResults:
-    """What a server has answered."""
+    """Results of servers."""
 
     def test_line_ends_and_tabs_are_real(self) -> None:
         assert result(block("one\ntwo\r\n\n\tthree\n")) == ["one", "two", "", "    three"]
@@ -105,7 +105,7 @@ class TestResults:
             "d", "user:", "  user", "  says", "model:", "  model", "  says",
         ]  # fmt: skip
 
-    def test_what_is_in_meta_is_no_text(self) -> None:
+    def test_meta_has_no_text(self) -> None:
         lines = result({**block("hi"), "_meta": {"secret": "poison"}})
         assert lines == ["hi", "_meta is in pretty"]
 
@@ -123,7 +123,7 @@ class TestResults:
 
 
 class TestOthers:
-    """Requests, errors, notifications, and what is no message."""
+    """Requests, errors, notifications, and text that is not a message."""
 
     def test_a_call_shows_its_arguments(self) -> None:
         arguments = {"path": "a/b", "n": "1", "t": True, "text": "1\n  2", "l": ["a", {"x": None}], "_meta": "kept"}
@@ -180,7 +180,7 @@ class TestOthers:
 
 
 def much(less: int = 1) -> dict[str, str]:
-    """Texts with more of something than is shown, or so many times less."""
+    """Texts with more of something than is shown, or with `less` times less of it."""
     return {
         "long": "x" * (5_000_000 // less),
         "lines": "\n" * (3_000_000 // less),
@@ -201,7 +201,10 @@ class TestSafety:
 
     def test_hidden_characters_are_pointed_out(self, tmp_path: Path) -> None:
         answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": block("fine\u202e\u200b")}).encode()
-        path = record(tmp_path / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer)])
+        path = record(
+            tmp_path / "x.mcpcap",
+            [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", answer)],
+        )
         reading = Reading(path)
         while reading.step():
             pass
@@ -265,7 +268,7 @@ class TestSaving:
 
     def test_the_bytes_come_out_as_they_were(self, tmp_path: Path) -> None:
         place = tmp_path / "x.png"
-        done = saved(
+        done = save(
             Attachment("image/png", base64.urlsafe_b64encode(bytes(range(256))).decode().rstrip("=")), str(place)
         )
         assert done.words == f"saved 256 B to {place}"
@@ -277,12 +280,12 @@ class TestSaving:
         place = tmp_path / "x.png"
         place.write_bytes(b"mine")
         (tmp_path / "link").symlink_to(tmp_path / "target")
-        assert "already exists" in saved(Attachment("a/b", "aGk="), str(place)).words
-        assert saved(Attachment("a/b", "aGk="), str(tmp_path / "link")).is_bad
+        assert "already exists" in save(Attachment("a/b", "aGk="), str(place)).words
+        assert save(Attachment("a/b", "aGk="), str(tmp_path / "link")).is_bad
         assert place.read_bytes() == b"mine"
         assert not (tmp_path / "target").exists()
 
     @pytest.mark.parametrize("data", ["a", "not base64!", "aGk=aGk="])
-    def test_what_is_no_base64_is_not_written(self, tmp_path: Path, data: str) -> None:
-        assert saved(Attachment("a/b", data), str(tmp_path / "x")).is_bad
+    def test_invalid_base64_is_not_written(self, tmp_path: Path, data: str) -> None:
+        assert save(Attachment("a/b", data), str(tmp_path / "x")).is_bad
         assert not (tmp_path / "x").exists()

@@ -1,4 +1,4 @@
-"""The text of a row: decoded, wrapped, whole, and nothing in it hidden."""
+"""The text of a row: decoded, wrapped and complete, with nothing hidden in it."""
 
 import json
 import re
@@ -16,9 +16,9 @@ from tests.mcpproxy.tui.stage import (
     INITIALIZED,
     Stage,
     captured,
+    frame_record,
     play_each,
     record,
-    said,
 )
 from tests.mcpproxy.tui.test_rows import understood
 from tests.mcpproxy.tui.test_text import block
@@ -74,10 +74,10 @@ async def definitions_are_readable(stage: Stage) -> None:
 def test_texts_images_and_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     images = [{"type": "image", "mimeType": f"image/{kind}", "data": "aGk="} for kind in ("png", "x\x1b/../../e")]
-    middles = [("header", header(name="images")), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
+    middles = [("header", header(name="images")), frame_record("c2s", INITIALIZE), frame_record("s2c", INITIALIZED)]
     for number in (1, 2):
         answer = json.dumps({"jsonrpc": "2.0", "id": number, "result": {"content": images[:number]}}).encode()
-        middles += [said("c2s", CALL % (number, 1)), said("s2c", answer)]
+        middles += [frame_record("c2s", CALL % (number, 1)), frame_record("s2c", answer)]
     words = json.dumps({"jsonrpc": "2.0", "id": 1, "result": block("one\ntwo " + "word " * 40)}).encode()
     tool = {
         "name": "search",
@@ -89,9 +89,13 @@ def test_texts_images_and_definitions(tmp_path: Path, monkeypatch: pytest.Monkey
     paths = [
         record(tmp_path / "images" / "x.mcpcap", [*middles, END]),
         record(
-            tmp_path / "words" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", words), END]
+            tmp_path / "words" / "x.mcpcap",
+            [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", words), END],
         ),
-        record(tmp_path / "tools" / "x.mcpcap", [("header", header()), said("c2s", asked), said("s2c", listed), END]),
+        record(
+            tmp_path / "tools" / "x.mcpcap",
+            [("header", header()), frame_record("c2s", asked), frame_record("s2c", listed), END],
+        ),
     ]
     acts = (images_become_files, a_string_in_pretty_unfolds_and_folds, definitions_are_readable)
     play_each(acts, *paths)

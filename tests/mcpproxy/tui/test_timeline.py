@@ -1,4 +1,4 @@
-"""Timeline: which captures are of one client, where things lie on the clock, and what the keys do with it."""
+"""Timeline: which captures belong to one client, where calls lie on the clock, and what the keys do."""
 
 import random
 from pathlib import Path
@@ -30,8 +30,8 @@ from mcpproxy.tui.rows.waterfall import (
 from tests.analysis.http_trace import HttpTrace, request, result
 from tests.captures.samples import frame, header, lines
 from tests.examples import examples
-from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
+from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, frame_record
 
 PARENTS = [
     {"pid": 5, "start": 70, "exe": "sh"},
@@ -47,12 +47,12 @@ Timed = tuple[int, str, bytes]
 
 
 def at(ms: int, direction: str, raw: bytes) -> Timed:
-    """A frame at a moment."""
+    """A frame at a given time."""
     return ms, "frame", frame(direction, raw)  # type: ignore[arg-type]
 
 
 def served(name: str, mono_ms: int = 0, capture: str = "a", **more: object) -> bytes:
-    """The header of a capture of Cursor."""
+    """The header of a capture whose client is Cursor."""
     fields: dict[str, object] = {
         "parents": PARENTS,
         "boot_id": "b",
@@ -75,7 +75,7 @@ def timed(path: Path, head: bytes, records: list[Timed], *, is_closed: bool = Tr
 
 
 def startup(delay: int) -> list[Timed]:
-    """A server that comes up in four parts."""
+    """The records of a server's start, in four phases."""
     return [
         (1, "process", members(event="spawned", pid=7, start=9)),
         at(2, "c2s", INITIALIZE),
@@ -87,7 +87,7 @@ def startup(delay: int) -> list[Timed]:
 
 
 def session(folder: Path, name: str = "library", mono_ms: int = 0, capture: str = "a", delay: int = 300) -> Path:
-    """A server with its start, two calls that overlap, and one that asks back."""
+    """Write a capture of a server with its start, two overlapping calls, and a request from the server."""
     calls = [
         at(1000, "c2s", CALL % (2, 2)), at(1100, "c2s", CALL % (3, 3)), at(1200, "s2c", FINE % (2, 2)),
         at(1250, "s2c", ASK), at(1450, "c2s", SAID), at(1500, "s2c", FINE % (3, 3)),
@@ -106,14 +106,14 @@ def read(path: Path) -> Reading:
 
 
 def settled(timeline: Timeline) -> Timeline:
-    """With all ends known."""
+    """The timeline, once the ends of all calls are known."""
     while timeline.step():
         pass
     return timeline
 
 
 class TestKin:
-    """Who started what."""
+    """Which captures belong to one client."""
 
     def test_the_client_is_the_nearest_that_is_no_launcher(self) -> None:
         base = {"transport": "stdio", "boot_id": "b", "parents": PARENTS}
@@ -166,7 +166,7 @@ class TestKin:
 
 
 class TestLanes:
-    """What lies where."""
+    """The lanes of calls: what lies where on the clock."""
 
     def test_a_session_on_the_clock(self, tmp_path: Path) -> None:
         reading = read(session(tmp_path))
@@ -252,7 +252,7 @@ class TestLanes:
 
 
 class TestDrawing:
-    """Cells."""
+    """How times are drawn as cells."""
 
     @given(st.tuples(*[st.integers(-(2**70), 2**70)] * 4), st.integers(1, 300))
     def test_cells_stay_in_the_line(self, times: tuple[int, ...], cells: int) -> None:
@@ -370,14 +370,14 @@ def test_a_call_lasts_until_its_http_exchange_has_failed(tmp_path: Path) -> None
     path.write_bytes(b"".join(line for _, line in trace.case().records()))
     reading = read(path)
     call = {call.number: call for step in Whole(path).to_end() for call in step.changed}[0]
-    assert call.broken is not None
+    assert call.exchange_end is not None
     bar = settled(Timeline(reading, 0)).bar(0)
-    assert (bar.outcome, bar.end_ns) == (Outcome.FAILED, call.broken.t_ns)
+    assert (bar.outcome, bar.end_ns) == (Outcome.FAILED, call.exchange_end.t_ns)
     reading.close()
 
 
 class TestScreen:
-    """The keys."""
+    """What the screen shows of a timeline."""
 
     @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3000) | st.none()), max_size=60), st.integers(1, 30))
     @examples(15)
@@ -408,10 +408,12 @@ class TestScreen:
 
 
 def test_stamps_that_make_no_sense(tmp_path: Path) -> None:
-    records = lines([("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1))])
-    late = seal(3, 2**62, *said("c2s", CALL % (2, 2)))
-    early = seal(4, 5, *said("s2c", FINE % (2, 2)))
-    (tmp_path / "x.mcpcap").write_bytes(b"".join([*records, late, early, seal(5, 6, *said("c2s", CALL % (3, 3)))]))
+    records = lines([("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", FINE % (1, 1))])
+    late = seal(3, 2**62, *frame_record("c2s", CALL % (2, 2)))
+    early = seal(4, 5, *frame_record("s2c", FINE % (2, 2)))
+    (tmp_path / "x.mcpcap").write_bytes(
+        b"".join([*records, late, early, seal(5, 6, *frame_record("c2s", CALL % (3, 3)))])
+    )
     reading = read(tmp_path / "x.mcpcap")
     timeline = settled(Timeline(reading, 0))
     for low, high in ((0, 10), (0, 2**63), (2**62, 2**62 + 1)):

@@ -1,4 +1,4 @@
-"""Timeline: which captures are of one client, where things lie on the clock, and what the keys do with it."""
+"""Timeline: which captures belong to one client, where calls lie on the clock, and what the keys do."""
 
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,12 @@ from mcpproxy.tui.widgets.table import layout
 from tests.captures.samples import header
 from tests.harness import wait_until
 from tests.mcpproxy.tui.hostile import hostile_calls
-from tests.mcpproxy.tui.stage import CALL, FINE, WRONG, Stage, play, play_each, record, said, sizes
+from tests.mcpproxy.tui.stage import CALL, FINE, WRONG, Stage, frame_record, play, play_each, record, sizes
 from tests.mcpproxy.tui.test_timeline import MS, at, served, session, startup, timed
 
 
 def called(folder: Path, name: str, calls: int, slow: dict[int, int], wrong: int | None = None) -> Path:
-    """A server of a client of its own, called every 10 ms: some of its calls are slow, and one fails."""
+    """Write a capture of a server with its own client that is called every 10 ms, with slow calls and a failing one."""
     made = []
     for number in range(calls):
         made.append(at(number * 10, "c2s", CALL % (number, 1)))
@@ -61,7 +61,7 @@ async def servers_fold(stage: Stage) -> None:
     assert isinstance(screen, TimelineScreen)
     library, second = screen.timelines.all
     whole = list(screen._rows.items)
-    # From an exchange the cursor goes to the row of its server.
+    # When a server is folded, the cursor goes from its exchange to its row.
     await stage.press("g", "down", "down", "o")
     await stage.see("▸ library (this)", "▾ second")
     assert screen.selected == (library, HEAD)
@@ -69,7 +69,7 @@ async def servers_fold(stage: Stage) -> None:
     await stage.press("n", "o")
     await stage.see("▸ library (this)", "▸ second")
     assert screen._rows.items == [(library, HEAD), (second, HEAD)]
-    # What comes, and another stretch, leave them folded.
+    # New records and another time range leave them folded.
     await stage.press("plus", "0")
     assert screen._rows.items == [(library, HEAD), (second, HEAD)]
     await stage.press("o")
@@ -84,7 +84,7 @@ async def servers_fold(stage: Stage) -> None:
     await stage.pilot.click("#timeline", offset=(5, 0))
     await stage.pilot.click("#timeline", offset=(5, 1))
     await stage.until(lambda: screen._rows.items == whole)
-    # Two clicks open it as they open any row, and fold nothing.
+    # A double click opens it like any row, and folds nothing.
     await stage.pilot.click("#timeline", offset=(5, 1), times=2)
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     assert not screen._rows.folded
@@ -111,7 +111,7 @@ async def enter_opens_another_capture(stage: Stage) -> None:
     await stage.press("enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == row)
     assert stage.traffic.reading.path == timeline.reading.path
-    # Back is the timeline of the capture that was left.
+    # Escape leads back to the timeline of the capture that was left.
     await stage.press("escape")
     await stage.see("2 servers", "▾ library (this)", "▸ second")
     await stage.settled()
@@ -234,9 +234,9 @@ def test_it_grows_with_the_capture(tmp_path: Path) -> None:
         await stage.see("● living")
         await stage.press("enter", "T")
         await stage.see("● living", "tools/list")
-        made.append(seal(90, 3000 * MS, *said("c2s", CALL % (50, 1))))
+        made.append(seal(90, 3000 * MS, *frame_record("c2s", CALL % (50, 1))))
         await stage.see("tools/call search", "waiting")
-        made.append(seal(91, 3410 * MS, *said("s2c", FINE % (50, 1))))
+        made.append(seal(91, 3410 * MS, *frame_record("s2c", FINE % (50, 1))))
         await stage.see("410ms")
         timed(tmp_path / "x" / "late.mcpcap", served("late", 9, "e"), startup(30))
         await stage.see("2 servers", "late")
@@ -294,10 +294,10 @@ def test_any_capture_in_any_size(tmp_path: Path, size: tuple[int, int]) -> None:
 
 
 def conversationless() -> list[tuple[str, bytes]]:
-    """A name that would like to be something else, and clocks that make no sense."""
+    """A capture with a hostile name and clocks that make no sense."""
     head = header(name="\x1b[31m\u202eevil" * 50, parents=[{"pid": 1, "start": 2, "exe": "\x1b]0;x\x07"}],
                   boot_id="\x07", mono_ns=-(2**90), wall_ns="x")  # fmt: skip
-    return [("header", head), said("c2s", CALL % (1, 1)), ("stderr", stderr_members(b"\x1b"))]
+    return [("header", head), frame_record("c2s", CALL % (1, 1)), ("stderr", stderr_members(b"\x1b"))]
 
 
 def test_lanes_are_bounded_and_a_worker_reads_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows: what stands in their cells, by itself."""
+"""The cells of the traffic's rows."""
 
 from mcpproxy.tui.rows.traffic_columns import Needs, traffic_columns
 from mcpproxy.tui.rows.traffic_table import question_in

@@ -1,4 +1,4 @@
-"""Rows: what stands in their cells, by itself."""
+"""The cells of the traffic's rows."""
 
 from pathlib import Path
 

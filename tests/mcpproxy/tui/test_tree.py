@@ -1,4 +1,4 @@
-"""JSON as lines: each token as it crossed, members twice where they come twice, and never too many lines."""
+"""JSON as lines: each token as it crossed, duplicate members shown twice, and never too many lines."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ def test_long_texts_are_cut_and_say_how_long_they_are() -> None:
 
 
 class TestFolding:
-    """Objects and arrays become a line, and lines again."""
+    """Objects and arrays fold to one line, and unfold again."""
 
     TEXT = '{"a":{"b":[1,2],"c":3},"d":4}'
 
@@ -87,7 +87,7 @@ class TestFolding:
 
 
 class TestUnfolding:
-    """Strings become lines, and one line again."""
+    """Strings unfold to several lines, and fold again."""
 
     TREE = '{"a":"one\\ntwo","b":"short","c":"x x x x x x x x x x x x x x x x x x x x"}'
 

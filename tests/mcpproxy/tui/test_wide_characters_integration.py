@@ -1,4 +1,4 @@
-"""Wide characters: on every screen and in every width, columns stay aligned, and nothing is cut twice."""
+"""Wide characters: on every screen and in every width, columns stay aligned, and no text is cut twice."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from captures.record import stderr_members
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import END, Stage, play, record, said, sizes
+from tests.mcpproxy.tui.stage import END, Stage, frame_record, play, record, sizes
 
 LONG = "図書館の蔵書を検索する" * 8
 
@@ -25,18 +25,20 @@ def wide(folder: Path) -> Path:
     info = {"protocolVersion": "2025-06-18", "capabilities": {}}
     made = [
         ("header", header(name=LONG)),
-        said("c2s", message(id=0, method="initialize", params={**info, "clientInfo": me})),
-        said("s2c", message(id=0, result={**info, "serverInfo": me, "instructions": LONG * 3})),
-        said("c2s", message(id=1, method="tools/list")),
-        said("s2c", message(id=1, result={"tools": tools})),
+        frame_record("c2s", message(id=0, method="initialize", params={**info, "clientInfo": me})),
+        frame_record("s2c", message(id=0, result={**info, "serverInfo": me, "instructions": LONG * 3})),
+        frame_record("c2s", message(id=1, method="tools/list")),
+        frame_record("s2c", message(id=1, result={"tools": tools})),
         ("stderr", stderr_members((LONG * 3).encode())),
     ]
     for number in range(2, 12):
         params = {"name": LONG, "arguments": {LONG: LONG}}
-        made.append(said("c2s", message(id=number, method="tools/call", params=params)))
+        made.append(frame_record("c2s", message(id=number, method="tools/call", params=params)))
         text = {"content": [{"type": "text", "text": LONG * 2}]}
         wrong = {"code": -32000, "message": LONG}
-        made.append(said("s2c", message(id=number, **({"error": wrong} if number % 3 == 0 else {"result": text}))))
+        made.append(
+            frame_record("s2c", message(id=number, **({"error": wrong} if number % 3 == 0 else {"result": text})))
+        )
     return record(folder / LONG[:20] / "20261121T101502Z-4f2a.mcpcap", [*made, END])
 
 

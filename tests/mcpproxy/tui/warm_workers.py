@@ -1,8 +1,9 @@
-"""The processes of the screens, forked from processes that have loaded their modules.
+"""Forks the processes of the screens from processes that have loaded their modules.
 
 Each run of the app starts a process that reads captures, and some start one that runs SQL: a quarter of a second each,
-nearly all of it for loading modules; on a terminal, the program itself takes a second. Here they are forked, become our
-children, and run from `main()` on as they would by themselves. `test_pty_integration.py` starts some as a user does.
+nearly all of it for loading modules; on a terminal, the program itself takes a second. Here they are forked, become
+children of this process, and run from `main()` on as they would by themselves. `test_pty_integration.py` starts some
+as a user does.
 """
 
 import atexit
@@ -27,7 +28,7 @@ PROGRAM: Final = ("mcpproxy.__main__", "mcpproxy.cli.tui", "mcpproxy.tui.app", "
 _NUMBER: Final = struct.Struct("!i")
 _GONE: Final = b"."
 _ADOPT: Final = 36
-"""PR_SET_CHILD_SUBREAPER (linux/prctl.h): whether orphans among our descendants become our children."""
+"""PR_SET_CHILD_SUBREAPER (linux/prctl.h): whether orphaned descendants of this process become its children."""
 CAN_ADOPT: Final = sys.platform == "linux"
 
 
@@ -47,11 +48,11 @@ class _Nursery:
         atexit.register(self._close)
 
     def fork(self, arguments: Sequence[str], streams: Sequence[int], cwd: str, environment: Mapping[str, str]) -> int:
-        """Fork a child of ours with these as stdin, stdout and stderr; returns its pid.
+        """Fork a child of this process with `streams` as stdin, stdout and stderr; returns its pid.
 
         Args:
             arguments: the module whose `main()` it runs, and those of its command line.
-            streams: descriptors.
+            streams: the descriptors.
             cwd: its working directory.
             environment: its variables.
         """
@@ -62,7 +63,7 @@ class _Nursery:
             socket.send_fds(self._ours, [_NUMBER.pack(len(told))], streams)
             self._ours.sendall(told)
             pid = int(_NUMBER.unpack(_all_of(self._ours, _NUMBER.size))[0])
-            # It becomes our child, whose end we can wait for, only when its parent is gone.
+            # It becomes a child of this process, which can then wait for its end, only when its parent is gone.
             assert _all_of(self._ours, 1) == _GONE
             return pid
         finally:

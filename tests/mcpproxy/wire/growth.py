@@ -8,7 +8,7 @@ TIMES: Final = 16
 MOST: Final = 40
 """The square of `TIMES` is 256."""
 LEAST_S: Final = 0.002
-"""The small work counts as lasting at least this long."""
+"""A shorter time for the small work counts as this long."""
 
 
 def check_linear(work: Callable[[int], object], size: int) -> None:

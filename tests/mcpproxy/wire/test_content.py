@@ -1,4 +1,4 @@
-"""Content codings: what was put on comes off, however it is cut; what is broken or out of proportion is told."""
+"""Content codings: bodies are decoded exactly, however they are cut; broken or disproportionate ones are reported."""
 
 import gzip
 import os
@@ -35,7 +35,7 @@ from tests.mcpproxy.wire.growth import check_linear
 
 MIB = 1 << 20
 PATIENCE_S = 20
-"""Many times what linear time takes, a fraction of what quadratic time takes."""
+"""Many times what linear work takes, and a fraction of what quadratic work takes."""
 
 
 def raw_deflate(data: bytes) -> bytes:
@@ -44,7 +44,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def zstd(data: bytes) -> bytes:
-    """A frame; the module is the standard library's, or its backport."""
+    """Returns a frame; the module is the standard library's, or its backport."""
     library: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     return bytes(library.compress(data))
 
@@ -71,21 +71,21 @@ def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
 
 
 def made(*codings: bytes, max_total: int = MAX_DECODED_BYTES) -> Decoder:
-    """A decoder that there has to be."""
+    """Returns the decoder for some codings, which must exist."""
     found = decoder(codings, max_total)
     assert found is not None
     return found
 
 
 def decoded(chunks: Iterable[bytes], *codings: bytes) -> bytes:
-    """A whole body."""
+    """Returns a whole decoded body."""
     body = made(*codings)
     return b"".join([*map(body.feed, chunks), body.finish()])
 
 
 @contextmanager
 def cheap(memory: int, seconds: float = PATIENCE_S) -> Iterator[None]:
-    """What is done takes no more than this."""
+    """Check that the block uses no more memory and processor time than this."""
     begun = time.process_time()
     tracemalloc.start()
     try:
@@ -97,7 +97,7 @@ def cheap(memory: int, seconds: float = PATIENCE_S) -> Iterator[None]:
     assert time.process_time() - begun < seconds
 
 
-# ---- what was put on comes off
+# ---- decoding restores the body
 
 
 @given(bodies, st.lists(st.sampled_from(sorted(BUILT_IN)), max_size=MAX_CODINGS), cuts)
@@ -141,7 +141,7 @@ def test_an_event_stream_comes_out_as_it_comes_in(wbits: int) -> None:
 
 
 def test_raw_deflate_that_begins_like_a_zlib_header_is_told_by_its_check() -> None:
-    # A stored block with a bit set in its padding: the low half of the first byte is what zlib's is.
+    # A stored block with a bit set in its padding: the low half of the first byte is the same as in a zlib header.
     raw = b"\x08\x04\x00\xfb\xffbody" + raw_deflate(b"")
     assert zlib.decompress(raw, -15) == b"body"
     assert decoded([raw], b"deflate") == decoded([raw[:1], raw[1:]], b"deflate") == b"body"
@@ -290,14 +290,14 @@ def test_damage_anywhere_raises_nothing_else(at: int, bit: int, coding: str) -> 
 
 
 def repeated(unit: bytes, times: int) -> bytes:
-    """The unit so many times over, gzipped, but packed only once: after a full flush a block stands for itself."""
+    """Returns the unit repeated and gzipped, but compresses it only once: after a full flush, blocks can be copied."""
     deflate = zlib.compressobj(9, wbits=31)
     head = deflate.compress(unit) + deflate.flush(zlib.Z_FULL_FLUSH)
     return head + (deflate.compress(unit) + deflate.flush(zlib.Z_FULL_FLUSH)) * (times - 1)
 
 
 def feed_all(body: Decoder, chunks: Iterable[bytes]) -> int:
-    """How many bytes came out before it was too much, which it has to be."""
+    """Returns how many bytes were decoded before the limit, which must be reached."""
     came = 0
     try:
         for chunk in chunks:
@@ -336,8 +336,8 @@ def test_what_lies_between_two_codings_is_capped_as_well() -> None:
 
 
 @pytest.mark.parametrize("empty", [zstd(b""), b"\x50\x2a\x4d\x18\0\0\0\0"], ids=["frames", "skippable frames"])
-def test_members_without_output_count_and_end_a_step_each(empty: bytes) -> None:
-    """A hundred bytes held the event loop up for seconds."""
+def test_empty_members_count_and_end_a_step_each(empty: bytes) -> None:
+    """A hundred bytes once blocked the event loop for seconds."""
     steps = list[bytes]()
     with pytest.raises(OutputLimitReached):
         steps.extend(made(b"zstd, zstd").slices(zstd(empty * (MIB >> 3))))

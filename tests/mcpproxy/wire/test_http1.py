@@ -1,5 +1,7 @@
-"""Requests: what is accepted is read exactly and alike however it is cut; what two servers could read in two ways is
-refused before they get it."""
+"""Requests: valid ones are parsed exactly, however they are cut; ambiguous ones are refused.
+
+A request that two servers could read in two ways is refused before they get it.
+"""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -33,11 +35,11 @@ GOOD = b"GET /good HTTP/1.1\r\nHost: a\r\n\r\n"
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 Message = tuple[bytes, list[Event]]
-"""The bytes of a request, and the events that they stand for."""
+"""The bytes of a request, and the events that they encode."""
 
 
 def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
-    """The data in chunks, cut at some places; no chunk is empty, as no read is."""
+    """Returns the data in chunks, cut at some places; no chunk is empty, as no read is."""
     places = sorted({0, len(data), *(place % (len(data) + 1) for place in at)})
     return [data[start:stop] for start, stop in pairwise(places)]
 
@@ -47,7 +49,7 @@ def bytewise(data: bytes) -> list[bytes]:
 
 
 def fed(chunks: Iterable[bytes]) -> list[Event]:
-    """All events of a stream, the pieces of a body joined."""
+    """Returns all events of a stream, with the pieces of a body joined."""
     splitter = RequestSplitter()
     return joined(event for chunk in chunks for event in splitter.feed(chunk))
 
@@ -75,7 +77,7 @@ def head_of(data: bytes) -> Head:
 
 
 def refusal_of(data: bytes) -> Refusal:
-    """The refusal that some bytes end in, whatever the cutting, with nothing let through after it."""
+    """Returns the refusal that some bytes cause, however they are cut, with nothing let through after it."""
     events = fed([data])
     assert fed(bytewise(data)) == events
     splitter = RequestSplitter()
@@ -114,7 +116,7 @@ targets = st.one_of(
 
 @st.composite
 def fields(draw: st.DrawFn) -> list[tuple[bytes, bytes, bytes]]:
-    """Names, values, and the lines of them."""
+    """Names, values, and their lines."""
     found = []
     for name, value in draw(st.lists(st.tuples(names.map(str.encode), values), max_size=5)):
         found.append((name, value, name + b":" + draw(blanks) + value + draw(blanks) + b"\r\n"))
@@ -123,7 +125,7 @@ def fields(draw: st.DrawFn) -> list[tuple[bytes, bytes, bytes]]:
 
 @st.composite
 def chunked(draw: st.DrawFn) -> tuple[bytes, bytes, bytes, Fields]:
-    """The chunks on the wire, what they hold, the rest on the wire, and the trailers."""
+    """The chunks on the wire, their content, the rest on the wire, and the trailers."""
     framing = payload = b""
     spellings = st.sampled_from(["%x", "%X", "%03x", "%x;a", "%x;a=b;c", '%x;q="\t x;"', r'%x;q="\"x;\\"'])
     for content in draw(st.lists(st.binary(min_size=1, max_size=40), max_size=4)):
@@ -203,7 +205,7 @@ def test_white_space_around_host_stays_as_it_was() -> None:
 
 
 def test_an_offer_of_h2c_is_passed_over() -> None:
-    """Java's client makes it with each of its first requests."""
+    """Java's client sends it with each of its first requests."""
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
     head = head_of(b"GET / HTTP/1.1\r\nHost: o:1\r\n" + offer + b"Accept: */*\r\n\r\n")
     kept = b"Connection: Upgrade, HTTP2-Settings\r\nAccept: */*\r\n\r\n"
@@ -237,14 +239,14 @@ class Reading:
 
 
 def read_by_another(events: list[Event]) -> Reading:
-    """What llhttp reads in the bytes of one message."""
+    """Returns what llhttp reads in the bytes of one message."""
     reading = Reading()
     HttpRequestParser(reading).feed_data(wire(events))
     return reading
 
 
 def agrees(reading: Reading, events: list[Event]) -> bool:
-    """Whether it is the one message that we read."""
+    """Check what llhttp read against the events of one message; returns whether it read exactly one."""
     head, *_, end = events
     assert isinstance(head, Head)
     assert isinstance(end, End)
@@ -253,7 +255,7 @@ def agrees(reading: Reading, events: list[Event]) -> bool:
     return reading.ends == 1
 
 
-@given(messages().filter(lambda message: not message[0].startswith(b"get")))  # llhttp knows the registered methods only
+@given(messages().filter(lambda message: not message[0].startswith(b"get")))  # llhttp accepts only registered methods
 def test_another_parser_reads_an_accepted_request_alike(message: Message) -> None:
     assert agrees(read_by_another(message[1]), message[1])
 
@@ -269,7 +271,7 @@ NASTY = [
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Good requests with a few bytes put in or taken out."""
+    """Valid requests with a few bytes inserted or removed."""
     data = b"".join(raw for raw, _ in draw(st.lists(messages(), min_size=1, max_size=2)))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))
@@ -306,7 +308,7 @@ def test_another_parser_reads_nothing_else_in_what_was_accepted_of_damage(data: 
             except HttpParserUpgrade:
                 pytest.fail("an upgrade was let through")
             except HttpParserError:
-                pass  # it refuses, so it reads nothing else
+                pass  # llhttp refuses it, so it reads nothing else
             else:
                 assert agrees(reading, group)
             group = []
@@ -548,7 +550,7 @@ def test_what_was_good_before_a_bad_chunk_has_gone_on_and_nothing_of_the_bad_one
 
 
 def padded(size: int) -> bytes:
-    """A head of that many bytes."""
+    """Returns a head of that many bytes."""
     start = b"GET / HTTP/1.1\r\nHost: a\r\nX: "
     return start + b"x" * (size - len(start) - 4) + b"\r\n\r\n"
 
@@ -648,7 +650,7 @@ def test_many_small_chunks_take_linear_time_and_few_events(cut_at: int) -> None:
         assert joined(events)[1] == Body(b"1\r\na\r\n" * count, b"a" * count)
         return spent
 
-    assert seconds(96_000) < 160 * max(seconds(3_000), 0.001)  # 32 times the chunks; squared it would be 1,024
+    assert seconds(96_000) < 160 * max(seconds(3_000), 0.001)  # 32 times the chunks; quadratic: 1,024 times
 
 
 # --- what a relay needs to know ---

@@ -1,4 +1,4 @@
-"""Framing: whatever the bytes and however they are cut into chunks, the same lines come out and no byte is lost."""
+"""Framing: for any bytes, however they are cut into chunks, the same lines come out and no byte is lost."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcpproxy.wire.lines import MAX_PENDING_BYTES, LineSplitter, Piece
 
 SMALL = 8
-"""Bytes of a line that is not giant here."""
+"""A line of up to this many bytes is not giant here."""
 
 Line = tuple[bytes, bytes]
 """What is between delimiters, and the delimiter."""
@@ -22,13 +22,13 @@ cuts = st.lists(st.integers(0, 400), max_size=20)
 
 
 def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
-    """The data in chunks, cut at some places; no chunk is empty, as no read is."""
+    """Returns the data in chunks, cut at some places; no chunk is empty, as no read is."""
     places = sorted({0, len(data), *(place % (len(data) + 1) for place in at)})
     return [data[start:stop] for start, stop in pairwise(places)]
 
 
 def fed(chunks: Iterable[bytes], size: int = SMALL) -> list[Piece]:
-    """All pieces of a stream, each chunk taken in the way of the recorder: the plain one where it serves."""
+    """Returns all pieces of a stream, split as in the recorder: each chunk by the fast way where it applies."""
     lines = LineSplitter(size)
     pieces: list[Piece] = []
     for chunk in chunks:
@@ -38,7 +38,7 @@ def fed(chunks: Iterable[bytes], size: int = SMALL) -> list[Piece]:
 
 
 def joined(pieces: Iterable[Piece]) -> list[Line]:
-    """The lines that the pieces make up, after a look at the numbers of their parts."""
+    """Returns the lines that the pieces make up, after checking the numbers of their parts."""
     found: list[Line] = []
     parts: list[bytes] = []
     for piece in pieces:
@@ -53,7 +53,7 @@ def joined(pieces: Iterable[Piece]) -> list[Line]:
 
 
 def expected(data: bytes) -> list[Line]:
-    """The lines by the definition of FORMAT.md: a line ends at 0A, and a CR before it is of the delimiter."""
+    """Returns the lines as FORMAT.md defines them: a line ends at 0A, and a CR before it belongs to the delimiter."""
     *lines, rest = data.split(b"\n")
     found = [(line[:-1], b"\r\n") if line.endswith(b"\r") else (line, b"\n") for line in lines]
     return [*found, (rest, b"")] if rest else found

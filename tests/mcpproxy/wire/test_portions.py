@@ -1,4 +1,4 @@
-"""Portions: nothing is lost or doubled, and each is bounded in bytes and in line ends."""
+"""Portions: nothing is lost or duplicated, and each portion is bounded in bytes and in line ends."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from mcpproxy.wire.portions import PORTION_BYTES, PORTION_LINES, portion, portio
 from tests.bench.http_peers import FLOODS
 
 MOST_LINES = PORTION_LINES + 512
-"""A portion's most line ends, if its last block holds nothing else."""
+"""The most line ends of a portion, if its last block holds nothing else."""
 
 
 def line_ends(data: bytes) -> int:
@@ -22,7 +22,7 @@ def test_portions_are_the_data_and_each_is_bounded(pieces: list[bytes]) -> None:
     assert b"".join(cut) == data
     assert all(0 < len(one) <= PORTION_BYTES for one in cut)
     assert all(line_ends(one) <= MOST_LINES for one in cut)
-    # No more of them than the bounds ask for: each but the last is full in the one way or in the other.
+    # No more portions than the bounds require: each but the last is full in bytes or in line ends.
     assert all(len(one) == PORTION_BYTES or line_ends(one) > PORTION_LINES - 512 for one in cut[:-1])
 
 
@@ -37,8 +37,8 @@ def test_an_everyday_read_is_one_portion(data: bytes) -> None:
     assert portion(data) == len(data)
 
 
-def test_looking_for_a_portion_looks_at_little_more_than_it() -> None:
-    """Data after a short portion costs nothing: else each portion would search all of a long read."""
+def test_finding_a_portion_scans_little_more_than_it() -> None:
+    """Data after a short portion costs nothing; otherwise each portion would search all of a long read."""
 
     class Counted(bytes):
         looked = 0

@@ -1,4 +1,4 @@
-"""Responses: the tap reports what was sent, however it is cut; where it cannot follow it says so and is deaf."""
+"""Responses: the tap reports what was sent, however it is cut; if it cannot follow, it reports that and stops."""
 
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
@@ -32,7 +32,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Answer(NamedTuple):
-    """What is asked, what comes on the wire, and the events that it stands for."""
+    """The requests' methods, the bytes on the wire, and the events that they encode."""
 
     method: bytes
     raw: bytes
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
-    """The data in chunks, cut at some places; no chunk is empty, as no read is."""
+    """Returns the data in chunks, cut at some places; no chunk is empty, as no read is."""
     places = sorted({0, len(data), *(place % (len(data) + 1) for place in at)})
     return [data[start:stop] for start, stop in pairwise(places)]
 
@@ -50,7 +50,7 @@ def bytewise(data: bytes) -> list[bytes]:
 
 
 def heard(asked: Iterable[bytes], chunks: Iterable[bytes]) -> list[Event]:
-    """All events of a stream and of its end, the pieces of a body joined."""
+    """Returns all events of a stream and of its end, with the pieces of a body joined."""
     tap = ResponseTap()
     for method in asked:
         tap.expect(method)
@@ -69,7 +69,7 @@ def heard(asked: Iterable[bytes], chunks: Iterable[bytes]) -> list[Event]:
 
 
 def events_of(data: bytes, method: bytes = b"GET") -> list[Event]:
-    """The events of the answer to one request, alike in any cutting."""
+    """Returns the events of the response to one request, which are the same however it is cut."""
     events = heard([method], [data])
     assert heard([method], bytewise(data)) == events
     return events
@@ -91,14 +91,14 @@ values = printable.map(lambda text: text.encode("latin-1").strip(b" \t"))
 
 @st.composite
 def fields(draw: st.DrawFn) -> tuple[Fields, bytes]:
-    """Header fields, and the lines of them."""
+    """Header fields, and their lines."""
     found = draw(st.lists(st.tuples(names.map(str.encode), values), max_size=4))
     return Fields(found), b"".join(b"%b:%b%b%b\r\n" % (n, draw(spaces), v, draw(spaces)) for n, v in found)
 
 
 @st.composite
 def heads(draw: st.DrawFn, statuses: st.SearchStrategy[int], framing: tuple[bytes, bytes] | None) -> Answer:
-    """A head by itself."""
+    """Single response heads."""
     status = draw(statuses)
     version = draw(st.sampled_from([b"HTTP/1.1", b"HTTP/1.0"]))
     reason = draw(st.sampled_from([b"OK", b"", b"Not \xe9 Thing", b"a  b"]))
@@ -116,7 +116,7 @@ def content(payload: bytes) -> list[Event]:
 
 @st.composite
 def answers(draw: st.DrawFn, *, last: bool = False) -> Answer:
-    """The answer to a request, with what may come before it; the last of a connection may go on until its end."""
+    """The response to a request, with what may come before it; the last of a connection may extend to its end."""
     method = draw(st.sampled_from([b"GET", b"POST", b"DELETE", b"OPTIONS", b"HEAD"]))
     raw, events = b"", list[Event]()
     for interim in draw(st.lists(heads(st.sampled_from([100, 102, 103]), None), max_size=2)):
@@ -362,7 +362,7 @@ NASTY = [b"\r", b"\n", b"\r\n", b" ", b"\0", b":", b"0", b"HTTP/1.1", b"Content-
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Good responses with a few bytes put in or taken out."""
+    """Valid responses with a few bytes inserted or removed."""
     data = b"".join(answer.raw for answer in draw(connections()))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))

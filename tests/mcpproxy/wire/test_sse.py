@@ -1,4 +1,4 @@
-"""Event streams: whatever the bytes and however they are cut, what the standard says comes out, in bounded memory."""
+"""Event streams: for any bytes, however they are cut, the events are those of the standard, in bounded memory."""
 
 import time
 import tracemalloc
@@ -14,15 +14,15 @@ from mcpproxy.wire.sse import MAX_FIELD_BYTES, MAX_RETRY_MS, Event, EventSplitte
 from tests.mcpproxy.wire.growth import check_linear
 
 SMALL = 8
-"""Bytes of data that are not giant here."""
+"""Data of up to this many bytes is not giant here."""
 SHORT = 16
-"""Bytes of another line that are kept here."""
+"""Other lines keep this many bytes here."""
 BOM = b"\xef\xbb\xbf"
 MIB = 1 << 20
 
 
 def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
-    """The data in chunks, cut at some places; no chunk is empty, as no read is."""
+    """Returns the data in chunks, cut at some places; no chunk is empty, as no read is."""
     places = sorted({0, len(data), *(place % (len(data) + 1) for place in at)})
     return [data[start:stop] for start, stop in pairwise(places)]
 
@@ -32,14 +32,14 @@ def singly(data: bytes) -> list[bytes]:
 
 
 def fed(chunks: Iterable[bytes], splitter: EventSplitter | None = None) -> list[Event]:
-    """All events of a stream."""
+    """Returns all events of a stream."""
     splitter = splitter or EventSplitter()
     events = [event for chunk in chunks for event in splitter.feed(chunk)]
     return [*events, *splitter.finish()]
 
 
 def joined(events: Iterable[Event]) -> list[Event]:
-    """The events that the parts make up, after a look at the parts."""
+    """Returns the events that the parts make up, after checking the parts."""
     found: list[Event] = []
     parts: list[bytes] = []
     for event in events:
@@ -65,7 +65,7 @@ def joined(events: Iterable[Event]) -> list[Event]:
 
 
 def lines_of(stream: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The lines, and of each whether it ended."""
+    """Yields the lines, each with whether it ended."""
     line, at = b"", 0
     while at < len(stream):
         end = next((end for end in (b"\r\n", b"\n", b"\r") if stream[at:].startswith(end)), b"")
@@ -80,7 +80,7 @@ def lines_of(stream: bytes) -> Iterator[tuple[bytes, bool]]:
 
 @dataclass
 class Block:
-    """The lines since the last blank one, in the buffers of the standard."""
+    """The lines since the last blank one, in the buffers that the standard names."""
 
     data: bytes = b""
     event: bytes = b""
@@ -96,7 +96,7 @@ class Block:
         return Event(data, self.event, last_id, self.has_id, self.retry, whole, comments, self.cut)
 
     def take(self, line: bytes, kept: int) -> bytes | None:
-        """Process a field; the last event id buffer, where the line sets it."""
+        """Process a field; returns the last event ID buffer if the line sets it."""
         name, value = line.split(b":", 1) if b":" in line else (line, b"")
         if value.startswith(b" "):
             value = value[1:]
@@ -117,7 +117,7 @@ class Block:
 
 
 def expected(stream: bytes, kept: int = MAX_FIELD_BYTES) -> list[Event]:
-    """Slow and obvious: section 9.2.6, and the few things that we tell beside it."""
+    """A slow and obvious implementation of section 9.2.6, with the few things that the splitter reports in addition."""
     events = []
     block, comments, begun = Block(), 0, False
     buffer: bytes | None = None
@@ -393,7 +393,7 @@ def check_memory(start: bytes, unit: bytes, size: int, chunks: int) -> None:
 
 def test_memory_stays_the_same_whatever_does_not_end() -> None:
     for (number, start), (turn, unit) in product(enumerate(ENDLESS), enumerate(UNITS)):
-        # Each start once; so many chunks that what another thread takes meanwhile, some 10 kB, cannot decide.
+        # Each start once, with so many chunks that the allocations of other threads, some 10 kB, do not matter.
         if (number + turn) % len(UNITS) == 0:
             check_memory(start, unit, 512, 240)
 
@@ -428,7 +428,7 @@ DATA_LINES = st.lists(st.sampled_from([b"data:", b"data: x", b"data:  y", b"data
 
 @given(DATA_LINES, st.sampled_from([b"\n", b"\r\n", b"\r"]), st.sampled_from([b"", b"data: be", b"id: 1\n"]), cuts)
 def test_many_data_lines_are_taken_as_one_by_one(lines: list[bytes], end: bytes, before: bytes, at: list[int]) -> None:
-    """Long runs of data lines are taken together."""
+    """Long runs of data lines are processed together."""
     stream = before + b"".join(line + end for line in lines)
     for whole in (stream, stream + end, stream + b"data", stream + b"event: e" + end + end + stream):
         assert fed(cut(whole, at)) == expected(whole)

@@ -1,4 +1,4 @@
-"""Pieces of a text that fit in some cells."""
+"""Splitting a text into pieces that fit a number of terminal cells."""
 
 from hypothesis import given
 from hypothesis import strategies as st

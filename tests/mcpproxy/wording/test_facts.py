@@ -1,4 +1,4 @@
-"""What the page of a message says of its call."""
+"""The facts about a call on the page of a message."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from analysis.conversation.session import Session
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.verdict import Direction
-from mcpproxy.wording.facts import Fact, became, facts, outcome, title
+from mcpproxy.wording.facts import Fact, facts, outcome, outcome_facts, title
 
 S = 1_000_000_000
 SESSION = Session(1, "stdio", 0)
@@ -44,7 +44,7 @@ def a_call(*, method: str = METHOD, cancelled_s: float | None = None, reason: st
 def test_an_answer_is_told_with_its_frame_its_latency_and_its_status() -> None:
     call = a_call()
     call.answer(answered(1.25))
-    assert [*became(call)] == [Fact("answered", "by frame 4 after 250 ms: ok")]
+    assert [*outcome_facts(call)] == [Fact("answered", "by frame 4 after 250 ms: ok")]
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_a_late_answer_is_told_with_the_cancellation(cancelled_s: float, name: s
     call = a_call(cancelled_s=cancelled_s, reason="no\nneed")
     call.answer(answered(10))
     late = "8.0 s" if cancelled_s == 2 else "2.0 s"
-    assert [*became(call)] == [
+    assert [*outcome_facts(call)] == [
         Fact("answered", f"by frame 4 after 9.0 s: ok, {late} late"),
         Fact(name, text, is_bad=name == "abandoned"),
     ]
 
 
 def test_what_has_no_answer_says_its_outcome_and_by_what_it_was_cancelled() -> None:
-    assert [*became(a_call())] == [Fact("outcome", "unanswered", is_bad=True)]
-    assert [*became(a_call(), 3 * S)] == [Fact("outcome", "waiting for 3.0 s")]
-    assert [*became(a_call(cancelled_s=8, reason="slow"))] == [
+    assert [*outcome_facts(a_call())] == [Fact("outcome", "unanswered", is_bad=True)]
+    assert [*outcome_facts(a_call(), 3 * S)] == [Fact("outcome", "waiting for 3.0 s")]
+    assert [*outcome_facts(a_call(cancelled_s=8, reason="slow"))] == [
         Fact("outcome", "abandoned after 7.0 s: slow", is_bad=True),
         Fact("cancelled", "by frame 9"),
     ]
@@ -93,18 +93,18 @@ def test_a_call_cancelled_by_closing_its_exchange_says_so_once_and_after_how_lon
     assert http is not None
     http.over = RecordRef(9, 2 * S)
     call = a_call(cancelled_s=2, http=http)
-    assert [*became(call)] == [
+    assert [*outcome_facts(call)] == [
         Fact("outcome", "cancelled after 1.0 s"),
         Fact("cancelled", "by closing its HTTP exchange (record 9)"),
     ]
-    assert [*became(a_call(cancelled_s=2))] == [
+    assert [*outcome_facts(a_call(cancelled_s=2))] == [
         Fact("outcome", "cancelled after 1.0 s"),
         Fact("cancelled", "by frame 9"),
     ]
 
 
 def test_a_subscription_is_due_no_answer() -> None:
-    assert [*became(a_call(method="subscriptions/listen"))] == []
+    assert [*outcome_facts(a_call(method="subscriptions/listen"))] == []
 
 
 def test_a_response_says_what_it_answers_or_why_it_answers_nothing() -> None:

@@ -1,4 +1,4 @@
-"""How a failed HTTP exchange is told: one wording for the conversation, the pages and the screens."""
+"""The wording of a failed HTTP exchange: one for the conversation, the pages and the screens."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What one line says of a message, whoever draws it."""
+"""What one line says about a message, regardless of what draws the line."""
 
 from typing import Any
 
@@ -111,7 +111,7 @@ def test_a_cancellation_says_what_it_cancels(meaning: Meaning, text: str) -> Non
 
 
 def test_what_is_repeated_after_a_redirect_says_nothing_else() -> None:
-    it = said(CALL, meaning=Meaning(is_again=True))
+    it = said(CALL, meaning=Meaning(is_repeat=True))
     assert (it.kind, it.subject.text, it.id, it.name) == ("request", "tools/call", "", "")
     assert it.gist.text == "again, after the redirect"
 
@@ -128,7 +128,7 @@ def test_a_frame_that_is_no_message_is_quoted_and_breaks_a_rule() -> None:
 
 def test_a_body_where_no_message_is_due_breaks_none() -> None:
     (message,) = messages(frame(b"<html>", "s2c"))
-    it = line(message, Meaning(is_beside=True))
+    it = line(message, Meaning(is_stray_body=True))
     assert (it.kind, it.way.text, it.subject.text, it.gist.text, it.problem) == ("aside", "←", "body", "<html>", "")
 
 

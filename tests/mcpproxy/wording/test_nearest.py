@@ -1,4 +1,4 @@
-"""What a misspelt name stands for."""
+"""Which name a misspelt name probably means."""
 
 from mcpproxy.wording.nearest import hint, nearest
 

@@ -1,4 +1,4 @@
-"""What became of a call, in the words of every surface."""
+"""The outcome of a call, in the words that every surface uses."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def left() -> HttpExchange:
     return http
 
 
-LEFT: dict[str, Any] = {"broken": RecordRef(9, 2 * S), "has_left": True}
+LEFT: dict[str, Any] = {"exchange_end": RecordRef(9, 2 * S), "client_closed": True}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ LEFT: dict[str, Any] = {"broken": RecordRef(9, 2 * S), "has_left": True}
     [
         ({}, "unanswered", True),
         (
-            {"meant_for_it": ProbableAnswer(9, '"7"')},
+            {"guessed_response": ProbableAnswer(9, '"7"')},
             'unanswered, probably answered by frame 9 with id "7"',
             True,
         ),
@@ -66,13 +66,13 @@ LEFT: dict[str, Any] = {"broken": RecordRef(9, 2 * S), "has_left": True}
         ({"cancellation": RecordRef(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0 s: timed out", True),
         (LEFT, "abandoned after 2.0 s", True),
         (
-            {"broken": RecordRef(9, S), "http": refused()},
+            {"exchange_end": RecordRef(9, S), "http": refused()},
             "failed: HTTP status 502 by a gateway",
             True,
         ),
         (
             {
-                "broken": RecordRef(9, S),
+                "exchange_end": RecordRef(9, S),
                 "http": refused(),
                 "cancellation": RecordRef(10, 7 * S),
                 "fault": Outcome.FAILED,

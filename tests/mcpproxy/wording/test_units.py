@@ -1,9 +1,9 @@
-"""Numbers as people read them."""
+"""Numbers as users read them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.wording.units import brief, duration, few, ms_figure, ms_text, nanoseconds
+from mcpproxy.wording.units import brief, duration, ms_figure, ms_text, nanoseconds, short_count
 
 S = 1_000_000_000
 DURATIONS = {
@@ -36,7 +36,9 @@ DURATIONS = {
 
 
 def test_counts_take_four_characters() -> None:
-    texts = [few(count) for count in (0, 999, 1000, 1049, 9_949, 9_950, 99_499, 999_499, 999_500, 1_250_000, 10**10)]
+    texts = [
+        short_count(count) for count in (0, 999, 1000, 1049, 9_949, 9_950, 99_499, 999_499, 999_500, 1_250_000, 10**10)
+    ]
     assert texts == ["0", "999", "1.0k", "1.0k", "9.9k", "10k", "99k", "999k", "1.0M", "1.2M", "10G"]
 
 
@@ -59,6 +61,6 @@ def test_durations_have_three_digits_and_fit_their_cells(ns: int) -> None:
     if ns < 59_950_000_000:
         figure, unit = text.split(" ")
         assert len(figure.replace(".", "").lstrip("0")) <= 3
-        # Half of the last digit is all that rounding may cost.
+        # Rounding may cost half of the last digit at most.
         step = 10 ** (0 - len(figure.partition(".")[2])) * {"ms": 1e6, "s": 1e9}[unit]
         assert abs(float(figure) * {"ms": 1e6, "s": 1e9}[unit] - ns) <= step / 2 + 1e-3

@@ -1,4 +1,4 @@
-"""What is said of requests without a response."""
+"""What is said about requests without a response."""
 
 from analysis.store.stats import Abandoned, Unanswered
 from mcpproxy.wording.without_answer import (

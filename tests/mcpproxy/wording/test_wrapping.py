@@ -1,4 +1,4 @@
-"""Wrapping: what stays together in a line."""
+"""Wrapping: which parts stay together on a line."""
 
 from mcpproxy.wording.wrapping import wrapped
 

@@ -1,4 +1,4 @@
-"""A small server written by hand on aiohttp, with sessions and streams: gateway_aiohttp.py PORT."""
+"""A small handwritten server on aiohttp, with sessions and streams: gateway_aiohttp.py PORT."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ sessions: set[str] = set()
 
 
 async def start(request: web.Request) -> web.StreamResponse:
-    """Begin a stream of events."""
+    """Begin an event stream."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
     return response
@@ -69,7 +69,7 @@ async def post(request: web.Request) -> web.StreamResponse:
 
 
 async def get(request: web.Request) -> web.StreamResponse:
-    """Keep a stream open on which nothing is ever sent."""
+    """Keep a stream open without ever sending anything on it."""
     stream = await start(request)
     while True:
         await asyncio.sleep(60)

@@ -22,7 +22,7 @@ def tell(step: str, saw: Any) -> None:
 
 
 async def attempt(step: str, doing: Awaitable[Any]) -> Any:
-    """Do a step, and report an error."""
+    """Run a step, and report any error."""
     try:
         return await asyncio.wait_for(doing, ANSWER_S + 2)
     except Exception as error:  # noqa: BLE001
@@ -44,7 +44,7 @@ async def call(client: Client, name: str) -> None:
 
 
 async def main(url: str, mode: str, wait: str = "") -> None:
-    """Have one conversation."""
+    """Run one conversation."""
     async with Client(url, mode=mode, read_timeout_seconds=ANSWER_S) as client:
         tell("connect", [client.protocol_version, client.server_info.name])
         if (tools := await attempt("list", client.list_tools())) is not None:

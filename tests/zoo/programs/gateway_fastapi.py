@@ -1,4 +1,4 @@
-"""A small server written by hand on FastAPI, without sessions, that only answers with JSON: gateway_fastapi.py PORT."""
+"""A small handwritten server on FastAPI, without sessions, that answers only with JSON: gateway_fastapi.py PORT."""
 
 import asyncio
 import sys

@@ -1,7 +1,7 @@
-"""Runs a server, and notes every byte that goes in and out: tap.py FOLDER COMMAND [ARGUMENT ...].
+"""Runs a server, and logs every byte in both directions: tap.py FOLDER COMMAND [ARGUMENT ...].
 
-FOLDER gets a folder for each start, named by the time and the pid, with `c2s` and `s2c`. Bytes are noted before they go
-on.
+For each start, FOLDER gets a folder named after the time and the pid, with the files `c2s` and `s2c`. Bytes are logged
+before they are passed on.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def pump(source: int, target: int, note: Path) -> None:
-    """Copy up to the end, and close the target."""
+    """Copy a stream up to its end, then close the target."""
     with note.open("wb", buffering=0) as noted:
         while chunk := os.read(source, 1 << 16):
             noted.write(chunk)

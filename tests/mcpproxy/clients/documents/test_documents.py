@@ -1,4 +1,4 @@
-"""Edits of configuration files: only their own bytes change, and taking them back gives the file to the byte."""
+"""Edits of configuration files change only their own bytes, and undoing them restores the file byte for byte."""
 
 import json
 import tomllib
@@ -27,7 +27,7 @@ OURS = ("run", "--name", "x y", "--")
 
 
 def wrap(entry: Path, args: bool) -> list[Edit]:
-    """Puts our words in front of a command and its arguments."""
+    """Puts mcpproxy's words in front of a command and its arguments."""
     command = (*entry, "command")
     words = (*OURS, Moved(command))
     return [
@@ -37,7 +37,7 @@ def wrap(entry: Path, args: bool) -> list[Edit]:
 
 
 def unwrap(entry: Path, args: bool) -> list[Edit]:
-    """Takes them away again."""
+    """Removes mcpproxy's words again."""
     command, words = (*entry, "command"), (*entry, "args")
     back = SetValue(command, Moved((*words, len(OURS))))
     return [back, DropHead(words, len(OURS) + 1) if args else RemoveMember(words)]
@@ -233,7 +233,7 @@ def laid_out(data: dict[str, Any], form: Format, draw: Any) -> str:
 
 
 def spaced(value: Any, draw: Any) -> str:
-    """JSON with white space, comments and commas wherever they may be."""
+    """JSON with white space, comments and commas in every place that allows them."""
 
     def gap() -> str:
         comment = draw(st.sampled_from(["", "", "", "/* , ] } */", '// " , ]\n']))
@@ -268,7 +268,7 @@ def test_any_file_is_edited_exactly_or_refused(form: Format, servers: Any, data:
     entry, args = ("m", name), servers[name][1] is not None
     document = Document(before, form)
     if document.data != config:
-        return  # the library that wrote it wrote something else
+        return  # the library did not write what it was given
     try:
         after = document.edited(wrap(entry, args))
         back = Document(after, form).edited(unwrap(entry, args))

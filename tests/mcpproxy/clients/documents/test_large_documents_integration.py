@@ -1,4 +1,4 @@
-"""Large configuration files: they are edited or refused in a time that grows with their size, and no faster."""
+"""Large configuration files are edited or refused in time linear in their size."""
 
 import json
 import time
@@ -32,7 +32,7 @@ def test_a_large_file_that_does_not_parse_is_refused_with_its_place(size: int, m
 
 @pytest.mark.parametrize("value", ["1", "[]", '{"a":1}'])
 def test_a_dense_file_is_edited_in_a_time_like_that_of_reading_it(value: str) -> None:
-    """A client may keep its history beside its servers; a reader in Python would take a hundred times as long."""
+    """A client may keep its history in the same file; a parser written in Python would take a hundred times as long."""
     text = f'{{"h": [{",".join([value] * 100_000)}], "m": {{"a": {{"command": "npx", "args": ["x"],}}}}}} // c'
     began = time.process_time()
     json.loads(f"[{','.join([value] * 100_000)}]")
@@ -46,7 +46,7 @@ HOSTILE = ("/*", '"\\"', ",/*c*/", "[ /*c*/", ", ", "[", "//", '/*"*/')
 
 
 def refusing_s(unit: str, size: int) -> float:
-    """How long it takes to refuse so large a text."""
+    """Returns how long it takes to refuse a text of this size."""
     text = (unit * (size // len(unit))).encode()
     began = time.process_time()
     with pytest.raises(ConfigError):
@@ -61,7 +61,7 @@ def test_the_time_to_refuse_a_hostile_file_grows_with_its_size_and_no_faster(
     monkeypatch.setattr(json_faults, "MAX_EXAMINED_CHARS", examined)
     for unit in HOSTILE:
         small = min(refusing_s(unit, 40_000) for _ in range(2))
-        # Eight times as much; what grows with the square takes sixty-four times as long.
+        # Eight times the size; quadratic work would take sixty-four times as long.
         assert refusing_s(unit, 320_000) < 24 * small + 0.1, unit
 
 

@@ -1,4 +1,4 @@
-"""The straight ways of plain messages come to what the whole way comes to, for any traffic, and are taken."""
+"""For any traffic, the shortcuts for plain messages give the results of the full path, and they are taken."""
 
 import json
 from random import Random
@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from analysis.conversation.call import Call, MessageContext
+from analysis.conversation.http_shortcut import HttpShortcut
+from analysis.conversation.pipe_shortcut import PipeShortcut
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
-from analysis.conversation.straight import Straight
-from analysis.conversation.straight_http import StraightHttp
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.reading import Reading
 from captures.record import members
@@ -31,7 +31,7 @@ HELD_OPEN = ("request", "session", "http", "outer", "response", "losses", "round
 
 
 def told(lines: bytes) -> list[Any]:
-    """All that a reading says of messages and calls, step by step."""
+    """Everything that a reading yields about messages and calls, step by step."""
     reading = Reading(cut(lines))
     found: list[Any] = []
     for step in reading.to_end():
@@ -45,7 +45,7 @@ def _seen(context: MessageContext) -> dict[str, Any]:
     known = {name: getattr(context, name) for name in MessageContext.__struct_fields__}
     numbers = {name: None if (call := known.pop(name)) is None else call.number for name in ("call", "answered")}
     cancelled, request, cancels = known.pop("cancelled"), known.pop("request"), known.pop("cancels")
-    meant, http = known.pop("meant"), known.pop("http")
+    meant, http = known.pop("guessed_request"), known.pop("http")
     numbers["http"] = None if http is None else http.number
     message = known.pop("message")
     parts = {name: repr(known.pop(name)) for name in ("body", "earlier")}
@@ -86,7 +86,7 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 class Threads(Maker):
-    """A conversation in either era with all that links messages, and with what may change its session."""
+    """A conversation in either era with everything that links messages, and everything that may change its session."""
 
     def __init__(self, rng: Random, *, is_modern: bool) -> None:
         super().__init__(rng)
@@ -209,11 +209,11 @@ class Threads(Maker):
 
 
 def check_both_ways(lines: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    straight = told(lines)
+    by_shortcut = told(lines)
     with monkeypatch.context() as patch:
-        for way in (Straight, StraightHttp):
+        for way in (PipeShortcut, HttpShortcut):
             patch.setattr(way, "prepare", lambda _self, _session: None)
-        assert told(lines) == straight
+        assert told(lines) == by_shortcut
 
 
 @pytest.mark.parametrize("kind", [Maker, HttpMaker])
@@ -260,7 +260,7 @@ def test_the_whole_corpus_is_understood_alike(monkeypatch: pytest.MonkeyPatch) -
 
 
 def share_taken(maker: Maker, way: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> float:
-    """The share of messages that went a straight way, by its method of that name."""
+    """The share of messages that went through the shortcut, a method of `way` called `name`."""
     taken: list[MessageContext | None] = []
     take = getattr(way, name)
 
@@ -274,10 +274,10 @@ def share_taken(maker: Maker, way: Any, name: str, monkeypatch: pytest.MonkeyPat
     return sum(one is not None for one in taken) / len(contexts)
 
 
-# The others have ids or methods that are not flawless, or an exchange that is about more than its call.
+# The other messages have irregular ids or methods, or an exchange that holds more than their call.
 @pytest.mark.parametrize(
     ("kind", "way", "name", "most"),
-    [(Maker, Straight, "try_frame", 0.8), (HttpMaker, StraightHttp, "try_message", 0.4)],
+    [(Maker, PipeShortcut, "try_frame", 0.8), (HttpMaker, HttpShortcut, "try_message", 0.4)],
 )
 def test_plain_messages_take_it(
     kind: type[Maker], way: Any, name: str, most: float, monkeypatch: pytest.MonkeyPatch
@@ -291,4 +291,4 @@ def test_plain_messages_take_it(
 def test_linked_messages_take_it(is_modern: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     maker = Threads(Random(1), is_modern=is_modern)
     maker.talk(300, oddity=0)
-    assert share_taken(maker, Straight, "try_frame", monkeypatch) > 0.9
+    assert share_taken(maker, PipeShortcut, "try_frame", monkeypatch) > 0.9

@@ -1,4 +1,4 @@
-"""Filling, in the worker: the columns of a capture while they are filled, and which of their cells have changed.
+"""Fills the columns of a capture in the worker, and knows which of their cells have changed.
 
 New cells at the end of a column are recognised by its length; earlier cells are sent again if they have changed.
 """
@@ -24,7 +24,7 @@ from mcpproxy.tui.data.columns import (
     UNUSUAL_WORDS,
     USUAL,
     Columns,
-    Unusual,
+    UnusualMessage,
     runs,
     word_part,
 )
@@ -34,7 +34,7 @@ MAX_UNUSUAL_MESSAGES: Final = 1_000_000
 """Unusual messages that are remembered; a filter treats the others as ordinary."""
 
 
-class Filling:
+class ColumnFiller:
     """The columns of one capture, and what else is reported of its rows and calls."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Filling:
         if kind < self._sent[USUAL]:
             self._usual.add(kind)
 
-    def add_unusual(self, row: int, unusual: Unusual) -> None:
+    def add_unusual(self, row: int, unusual: UnusualMessage) -> None:
         """Add a message that its row alone does not show, for filters."""
         place = self._places.get(row, 0)
         if len(self.columns._unusual) >= MAX_UNUSUAL_MESSAGES:

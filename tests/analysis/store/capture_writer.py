@@ -1,4 +1,4 @@
-"""Captures written by hand, for the tests of tables and views: only the given messages, at the given times."""
+"""Handwritten captures for the tests of tables and views: only the given messages, at the given times."""
 
 import json
 from pathlib import Path
@@ -11,11 +11,11 @@ from captures.verdict import Direction
 MS = 1_000_000
 DAY = 86_400_000 * MS
 OPENED = 1_795_000_000_000_000_000
-"""The wall clock when the first capture opens."""
+"""The wall-clock time at which the first capture opens."""
 
 
-class Written:
-    """One capture. Times are milliseconds since it opened."""
+class CaptureWriter:
+    """Writes one capture. Times are in milliseconds since it opened."""
 
     def __init__(self, path: Path, name: str, number: int = 0, wall_ns: int = OPENED, **header: Any) -> None:
         self.path = path
@@ -74,7 +74,7 @@ class Written:
         self.say(at_ms + 15, "c2s", method="notifications/initialized")
 
     def close(self, at_ms: float | None = None) -> Path:
-        """Write the file; returns its path."""
+        """Write the capture to its file; returns its path."""
         self.record(self._last if at_ms is None else at_ms, "close", ending="client", status=0)
         self.path.write_bytes(b"".join(self._lines))
         return self.path

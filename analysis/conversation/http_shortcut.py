@@ -1,4 +1,4 @@
-"""StraightHttp: a shortcut for plain messages over HTTP, as `analysis.conversation.straight` is for a pipe.
+"""A shortcut for plain messages over HTTP, as `analysis.conversation.pipe_shortcut` is for a pipe.
 
 `Fold` finds the exchange and the session of each message first, and treats all messages alike once their meaning is
 known. In between, what could be odd about the messages of a session is worked out when something else has changed it
@@ -15,8 +15,8 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.links import METHODS, Links
 from analysis.conversation.message import Notification, Request, Response, Side
 from analysis.conversation.pairing import Pairing
+from analysis.conversation.pipe_shortcut import ENVELOPE, MOVES, UNKNOWN, is_settled, terms_of
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Session, State
-from analysis.conversation.straight import ENVELOPE, MOVES, UNKNOWN, is_settled, terms_of
 from analysis.conversation.under_way import PROGRESS, UnderWay
 from analysis.conversation.used_ids import UsedInExchanges
 from analysis.protocol.revisions import rank_of
@@ -27,7 +27,7 @@ _UNUSUAL: Final = frozenset({"task", "supportedVersions"})
 """Members of a result that may mean more than the result of the call."""
 
 
-class StraightHttp:
+class HttpShortcut:
     """Processes plain messages of one session over HTTP, until it is prepared for another."""
 
     def __init__(
@@ -145,7 +145,7 @@ class StraightHttp:
             or call is None
             or call.cancellation is not None
             or call.session is not session
-            or call.broken is not None
+            or call.exchange_end is not None
             or call.request.method in _MOVES
             or not _UNUSUAL.isdisjoint(result)
             or result.get("resultType", "complete") != "complete"

@@ -1,9 +1,9 @@
-"""Straight: a shortcut for messages on a pipe that change little more than their own call.
+"""A shortcut for messages on a pipe that change little more than their own call.
 
 Nearly all messages are like that once a session has begun. What could be odd about them, and what they mean for the
 session, is worked out when something else has changed it (`prepare`); what is left is to open or to end the call, in
 the state that all messages share. A message is not taken if any of that is uncertain: `Fold` then takes the full path,
-with the same result (`tests/analysis/conversation/test_straight.py`).
+with the same result (`tests/analysis/conversation/test_pipe_shortcut.py`).
 """
 
 from typing import Any, Final, NamedTuple
@@ -62,7 +62,7 @@ def terms_of(session: Session) -> tuple[Terms, Terms]:
     return asked, Terms(revision, rank_of(revision), around)
 
 
-class Straight:
+class PipeShortcut:
     """Processes the messages of one pipe that can take the shortcut."""
 
     def __init__(
@@ -150,7 +150,7 @@ class Straight:
                 return None
         else:
             revision, rank, era = self._around
-        session.last_request[side] = session.heard[side] = request.seq
+        session.last_request[side] = session.last_seq[side] = request.seq
         call, state = self._under_way.begin(request, key, _NEVER_SEEN, revision, era, session, None)
         context = MessageContext(
             request,
@@ -196,7 +196,7 @@ class Straight:
         state = call.id_state
         table.answer(key, response.t_ns)
         self._under_way.answer(call, response, session)
-        session.heard[side] = response.seq
+        session.last_seq[side] = response.seq
         context = MessageContext(
             response,
             session,
@@ -228,7 +228,7 @@ class Straight:
             self._under_way.progress(notification, session)
         elif method in CANCELLATIONS:
             state, cancels, cancelled = self._cancellations.on_cancelled(notification, session)
-        session.heard[notification.sender] = notification.seq
+        session.last_seq[notification.sender] = notification.seq
         context = MessageContext(
             notification,
             session,

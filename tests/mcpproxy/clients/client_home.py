@@ -19,7 +19,7 @@ PROGRAM = str(Path(sysconfig.get_path("scripts"), "mcpproxy"))
 WRAPPER = Wrapper((PROGRAM,))
 
 
-class House:
+class ClientHome:
     """One home, with methods that route and restore its clients."""
 
     def __init__(self, home: Path, system: System = "linux") -> None:

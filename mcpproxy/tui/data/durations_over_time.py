@@ -1,4 +1,4 @@
-"""Course: durations over time, by slice."""
+"""Durations over time, by slice."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ SLICES: Final = 64
 _SHORTEST_NS: Final = 1 << 20
 
 
-class Course:
+class DurationsOverTime:
     """How durations changed: those of each time slice; the slices grow with the total time."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""A mcpproxy command that runs in this process, with a made-up home: there is no start and no fork to wait for.
+"""Runs mcpproxy commands in this process, with a made-up home, which saves a start and a fork.
 
-Except `doctor`, which ends all descendants of its own process, and so would end what other tests have started.
+`doctor` is the exception: it ends all descendants of its own process, and so would end what other tests have started.
 """
 
 import os
@@ -13,26 +13,26 @@ from mcpproxy.cli import dispatch
 from tests.mcpproxy.cli.typed import mcpproxy
 
 
-class Said(NamedTuple):
-    """What a command printed, and its exit code."""
+class CommandResult(NamedTuple):
+    """The exit code and the output of a command."""
 
     code: int
     out: str
     err: str
 
 
-class Here:
+class CommandRunner:
     """Runs commands; exceptions that they raise reach the test."""
 
     def __init__(self, patch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]) -> None:
         self._patch = patch
         self._said = said
 
-    def __call__(self, home: Path, *arguments: str) -> Said:
-        """Run a command in its home; `doctor` in a fork."""
+    def __call__(self, home: Path, *arguments: str) -> CommandResult:
+        """Run a command with this home (`doctor` in a fork)."""
         if arguments[0] == "doctor":
             done = mcpproxy(*arguments, cwd=home, HOME=str(home))
-            return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+            return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
         with self._patch.context() as patch:
             for name in [name for name in os.environ if name.startswith(("MCPPROXY_", "XDG_"))]:
                 patch.delenv(name)
@@ -42,4 +42,4 @@ class Here:
             self._said.readouterr()
             code = dispatch(list(arguments))
         out, err = self._said.readouterr()
-        return Said(code, out, err)
+        return CommandResult(code, out, err)

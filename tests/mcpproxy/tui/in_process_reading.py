@@ -1,4 +1,4 @@
-"""A reading whose worker is in this process: its reports go through the same bytes, without a process."""
+"""A reading whose worker runs in this process: its messages are encoded as usual, but no process is started."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.worker import Task
 
 
-def hear(reading: Reading, message: bytes) -> None:
-    """Pass a message of its worker to a reading."""
+def pass_message(reading: Reading, message: bytes) -> None:
+    """Pass a reading a message from its worker."""
     batch = batch_in(message)
     if batch is not None:
         reading.on_batch(batch)
@@ -22,8 +22,8 @@ def hear(reading: Reading, message: bytes) -> None:
         add_report(report, reading.findings)
 
 
-class Alone(Reading):
-    """The reading of one capture. Each of its steps includes a step of the worker."""
+class InProcessReading(Reading):
+    """The reading of one capture; each of its steps includes a step of the worker."""
 
     def __init__(self, path: Path, *, with_rules: bool = False) -> None:
         super().__init__(path)
@@ -33,7 +33,7 @@ class Alone(Reading):
 
     def _hear(self, message: bytes) -> None:
         self.heard.append(message)
-        hear(self, message)
+        pass_message(self, message)
 
     def step(self) -> bool:
         """Do some work, and have the worker do some; returns whether either did any."""

@@ -15,13 +15,13 @@ _MADE_BY: Final = ("mcpproxy/tui/data/*.py", "mcpproxy/wording/*.py", "mcpproxy/
 """The modules that produce what is kept, in addition to those that read and judge."""
 
 
-def is_kept(path: Path) -> bool:
+def is_cached(path: Path) -> bool:
     """Whether a capture is closed, and large enough."""
     files = segments(path)
     return not is_live(files[-1]) and total_size(files) >= LARGE
 
 
-def kept(path: Path, about: About, most: int) -> OutputCache:
+def cache_of(path: Path, about: About, most: int) -> OutputCache:
     """The cached output for a capture about a subject; it may not exist yet.
 
     Args:
@@ -32,7 +32,7 @@ def kept(path: Path, about: About, most: int) -> OutputCache:
     return OutputCache(path, about, f"{version_of(_MADE_BY)}\n{most}")
 
 
-def keep(telling: OutputCache, pieces: Iterable[bytes]) -> None:
+def save(telling: OutputCache, pieces: Iterable[bytes]) -> None:
     """Write pieces of output to the cache, if possible."""
     for piece in pieces:
         telling.add(piece)

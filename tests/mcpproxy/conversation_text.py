@@ -9,7 +9,7 @@ from mcpproxy.wording.spans import Style
 from tests.analysis.judged import step
 
 
-class Telling(Conversation):
+class ConversationText(Conversation):
     """A conversation with its own reading."""
 
     def __init__(self, style: Style | None = None, width: int = 80, **more: Any) -> None:
@@ -21,16 +21,16 @@ class Telling(Conversation):
         return self.feed(step(self.reading, item))
 
     def things_of(self, item: Item) -> tuple[ConversationItem, ...]:
-        """Feed the next item; returns what it shows."""
-        return self.things(step(self.reading, item))
+        """Feed the next item; returns the items that it shows."""
+        return self.items_of(step(self.reading, item))
 
     def ended(self, *, still_open: bool = False) -> list[str]:
         """End the conversation; returns the lines about the end."""
         return [line for each in self.reading.finish(_end(still_open)) for line in self.feed(each)]
 
     def closing(self, *, still_open: bool = False) -> list[ConversationItem]:
-        """End the conversation; returns what only the end shows."""
-        return [thing for each in self.reading.finish(_end(still_open)) for thing in self.things(each)]
+        """End the conversation; returns the items that only the end shows."""
+        return [thing for each in self.reading.finish(_end(still_open)) for thing in self.items_of(each)]
 
 
 def _end(still_open: bool) -> End:
