@@ -25,6 +25,9 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 )
+_BYTES: Final = re.compile(
+    r"""b(?P<quote>["'])(?P<text>(?:(?!(?P=quote))[^\\]|\\.)*+)(?P<end>(?P=quote)?)""", re.DOTALL
+).match
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 _WORDS: Final = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _HIDDEN: Final = object()
@@ -62,12 +65,13 @@ def printed_object(text: str) -> PrintedObject | None:
     return PrintedObject(members, reader.is_whole)
 
 
-def printed_bytes(text: str) -> bytes | None:
-    """Returns the bytes that Python printed at the beginning of a text, as `b'…'`; None if there are none."""
-    match = _TOKEN.match(text)
-    if match is None or match.lastgroup != "text" or not match["text"].startswith("b"):
-        return None
-    return _unescaped(match["text"][2:-1]).encode("latin-1", "replace")
+def printed_bytes(text: str) -> tuple[bytes, bool] | None:
+    """Returns the bytes that Python printed at the beginning of a text, as `b'…'`, and whether they end there.
+
+    None if there are none.
+    """
+    match = _BYTES(text)
+    return match and (_unescaped(match["text"]).encode("latin-1", "replace"), bool(match["end"]))
 
 
 class _Unreadable(Exception):

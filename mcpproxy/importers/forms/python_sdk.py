@@ -134,11 +134,18 @@ def _frames(entry: Entry, time: LoggedTime, names: dict[str, str], repetitions: 
 def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
     """The messages in an entry, their values, and whether all of each was printed."""
     crossed = printed_bytes(text)
-    if crossed is not None:
-        raws = [crossed] if crossed.startswith(b"{") else _DATA.findall(crossed)
-        return [(raw, _parsed(raw), True) for raw in raws if raw]
-    wrappers = _WRAPPERS(text)
-    printed = printed_object(text[wrappers.end() if wrappers else 0 :])
+    if crossed is None:
+        wrappers = _WRAPPERS(text)
+        return _printed(text[wrappers.end() if wrappers else 0 :])
+    body, is_whole = crossed
+    raws = [raw for raw in ([body] if body.startswith(b"{") else _DATA.findall(body)) if raw]
+    if is_whole:
+        return [(raw, _parsed(raw), True) for raw in raws]
+    return [message for raw in raws for message in _printed(raw.decode("utf-8", "replace"))]
+
+
+def _printed(text: str) -> list[tuple[bytes, Any, bool]]:
+    printed = printed_object(text)
     if printed is None or not printed.members.keys() & _KINDS:
         return []
     return [(printed.json, printed.members, printed.is_whole)]

@@ -137,11 +137,13 @@ def test_what_cannot_be_read_is_left_out_and_chatter_is_not_told() -> None:
         b"SSE message: root=JSONRPCResponse({...})\nhello\nSSE message: root=JSONRPCRes\n"
         b'chunk: b\'event: message\\r\\ndata: {"jsonrpc":"2.0",\'\n'
         b"SSE message: jsonrpc='2.0' id=1 result={'a': <object at 0x1>}\n"
-        b"SSE message: jsonrpc='2.0' id=2 result={'a': 'bc",
+        b"SSE message: jsonrpc='2.0' id=2 result={'a': 'bc\n"
+        b'chunk: b\'event: message\\r\\ndata: {"method":"notifications/x",...',
     )
     assert [left_out.place for left_out in result.left_out] == ["line 1", "line 3"]
     assert [(frame.raw, frame.whole) for frame in result.captures[0].frames] == [
         (b'{"jsonrpc":"2.0",', True),
         (b'{"jsonrpc":"2.0","id":1,"result":{}}', False),
         (b'{"jsonrpc":"2.0","id":2,"result":{}}', False),
+        (b'{"method":"notifications/x"}', False),
     ]
