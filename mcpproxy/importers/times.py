@@ -7,20 +7,6 @@ from typing import Final, NamedTuple
 from mcpproxy.importers.capture_lines import MAX_NS
 
 SECOND_NS: Final = 1_000_000_000
-_DATE_AND_TIME: Final = re.compile(
-    r"(?P<day>\d{4}([-/])\d\d\2\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>[.,]\d{1,9})?"
-    r" ?(?P<zone>Z|[+-]\d\d:?\d\d)?",
-    re.ASCII,
-).search
-
-
-class LoggedTime(NamedTuple):
-    """A time in a log."""
-
-    stamp_ns: int | None
-    """Nanoseconds since 1970; None if there is no time."""
-    is_exact: bool
-    """Whether it has fractions of a second."""
 
 
 def stamp_of_date(value: object, *, is_local: bool = False) -> int | None:
@@ -40,6 +26,22 @@ def stamp_of_date(value: object, *, is_local: bool = False) -> int | None:
         moment = moment.replace(tzinfo=UTC)
     stamp_ns = int(moment.timestamp()) * SECOND_NS + moment.microsecond * 1000
     return stamp_ns if 0 <= stamp_ns < MAX_NS else None
+
+
+_DATE_AND_TIME: Final = re.compile(
+    r"(?P<day>\d{4}([-/])\d\d\2\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>[.,]\d{1,9})?"
+    r" ?(?P<zone>Z|[+-]\d\d:?\d\d)?",
+    re.ASCII,
+).search
+
+
+class LoggedTime(NamedTuple):
+    """A time in a log."""
+
+    stamp_ns: int | None
+    """Nanoseconds since 1970; None if there is no time."""
+    is_exact: bool
+    """Whether it has fractions of a second."""
 
 
 def time_in_text(text: str) -> LoggedTime:
