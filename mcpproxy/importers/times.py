@@ -20,7 +20,7 @@ def stamp_of_date(value: object, *, is_local: bool = False) -> int | None:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    if moment is None or moment.year < 1970:
+    if moment is None or not 1970 <= moment.year <= 2115:
         return None
     if moment.tzinfo is None and not is_local:
         moment = moment.replace(tzinfo=UTC)
