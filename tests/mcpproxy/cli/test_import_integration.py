@@ -15,7 +15,7 @@ from captures.reader import Capture
 from mcpproxy.cli.command_line import grammars
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
-from tests.harness import DEADLINE_S
+from tests.harness import DEADLINE_S, frames
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 
 ROOT = Path(__file__).parents[3]
@@ -26,8 +26,8 @@ FRAME = b'{"t":0,"dir":"c2s","raw":"{}"}\n'
 
 def trace(*names: str) -> bytes:
     """Write a file of small cases."""
-    frames = [{"dir": "c2s", "raw": "{}"}]
-    made = [{"name": name, "transport": "stdio", "frames": frames} for name in names]
+    frame = {"dir": "c2s", "raw": "{}"}
+    made = [{"name": name, "transport": "stdio", "frames": [frame]} for name in names]
     return b"".join(json.dumps(one).encode() + b"\n" for one in made)
 
 
@@ -154,8 +154,8 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.count(b"\n")) == (73, 1)
     assert (tmp_path / "a.mcpcap").read_bytes() == b"mine"
     assert mcpproxy("verify", tmp_path / "b.mcpcap").returncode == 0
-    frames = mcpproxy("import", "--from", "ndjson", "-", "-o", tmp_path / "a.mcpcap", stdin=FRAME)
-    assert (frames.returncode, frames.stdout, frames.stderr.count(b"\n")) == (73, b"", 1)
+    done = mcpproxy("import", "--from", "ndjson", "-", "-o", tmp_path / "a.mcpcap", stdin=FRAME)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (73, b"", 1)
     assert (tmp_path / "a.mcpcap").read_bytes() == b"mine"
 
 
@@ -288,6 +288,27 @@ def test_several_conversations_are_never_written_into_one_file(tmp_path: Path) -
     done = mcpproxy("import", "-", "-o", tmp_path / "x.mcpcap", stdin=log * 2)
     assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
     assert done.stderr.endswith(b"the log holds several conversations, so -o has to name a folder\n")
+
+
+def test_times_that_are_not_exact_never_look_exact(tmp_path: Path) -> None:
+    capture = tmp_path / "x.mcpcap"
+    assert mcpproxy("import", SAMPLES / "messages.jsonl", "-o", capture).returncode == 0
+    assert b"~0 ms" in mcpproxy("show", capture).stdout
+    assert b"crossed    about +0.000000 s" in mcpproxy("show", "--frame", "2", capture).stdout
+    assert b"after about 0 ms" in mcpproxy("show", "--frame", "2", capture).stdout
+    rows = mcpproxy("query", "--format", "csv", "select count(p50_ms), count(answered) from latency", capture).stdout
+    assert rows.splitlines()[1:] == [b"0,2"]
+
+
+def test_a_message_that_is_cut_stays_so_in_a_redacted_copy(tmp_path: Path) -> None:
+    log = (SAMPLES / "messages.jsonl").read_bytes()[:-10]
+    assert mcpproxy("import", "-", "-o", tmp_path / "x.mcpcap", stdin=log).returncode == 0
+    assert mcpproxy("share", tmp_path / "x.mcpcap", "-o", tmp_path / "y.mcpcap").returncode == 0
+    for name in ("x.mcpcap", "y.mcpcap"):
+        last = frames(tmp_path / name)[-1]
+        assert (last.verdict.kind, last.whole, last.is_partial, last.time_is_exact) == ("unjudged", False, True, False)
+        assert mcpproxy("check", tmp_path / name).returncode == 0
+        assert b"unjudged, unfinished" in mcpproxy("show", tmp_path / name).stdout
 
 
 def test_any_file_is_offered_for_completion() -> None:
