@@ -156,6 +156,15 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
+def is_json(text: bytes) -> bool:
+    """Whether a text is JSON."""
+    try:
+        loads(text)
+    except JSONDecodeError:
+        return False
+    return True
+
+
 def object_of(line: bytes) -> dict[str, Any]:
     """Parses a line as a JSON object.
 

@@ -134,7 +134,7 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         yield entry
         return
     body = entry.body
-    if not _VERSION(body):
+    if b"jsonrpc" not in body:
         return
     prefix = entry.prefix if entry.prefix.strip() or not _ANNOUNCES(entry.before) else entry.before
     is_json = (prefix + body[:1]).lstrip().startswith(b"{")
