@@ -18,8 +18,8 @@ from mcpproxy.importers.json_text import end_of_value
 
 MAX_INPUT_LINE_BYTES: Final = 64 << 20
 """Bytes. A longer line is not read."""
-MAX_JSON_BYTES: Final = 128 << 20
-"""Bytes of a log that is one JSON text, and is read as a whole."""
+MAX_EXPORT_BYTES: Final = 32 << 20
+"""Bytes of a log that is one JSON text, and is read as a whole. Small objects take twenty times as much when parsed."""
 MAX_HEAD_BYTES: Final = 1 << 20
 """Bytes from the beginning of a log by which its form is recognised."""
 _PIECE: Final = 1 << 20
@@ -122,23 +122,31 @@ def first_element(head: bytes) -> dict[str, Any]:
         return {}
 
 
-def whole_json(log: Log, advice: str) -> Any:
+def whole_json(log: Log, advice: str, max_bytes: int = MAX_EXPORT_BYTES) -> Any:
     """Parses a log as one JSON text.
 
     Args:
         log: the log.
         advice: what to do if it is too long, such as `export fewer entries`.
+        max_bytes: how long it may be.
 
     Raises:
         InvalidLine: it is too long, or not JSON.
     """
-    text = log.file.read(MAX_JSON_BYTES + 1)
-    if len(text) > MAX_JSON_BYTES:
-        raise InvalidLine(f"longer than {MAX_JSON_BYTES >> 20} MiB; {advice}")
+    text = log.file.read(max_bytes + 1)
+    if len(text) > max_bytes:
+        raise InvalidLine(f"longer than {max_bytes >> 20} MiB; {advice}")
     try:
         return loads(text)
     except JSONDecodeError as error:
         raise InvalidLine(f"not JSON ({error})") from None
+
+
+def consumed(entries: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Yields the entries of a list with their numbers, from 0, and forgets them, because they take much memory."""
+    for number, entry in enumerate(entries):
+        entries[number] = None
+        yield number, entry
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:

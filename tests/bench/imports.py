@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from mcpproxy.importers.form import forms
 
 FOLDER: Final = Path(__file__).parents[1] / "corpus/imports"
-WHOLE_MB: Final = {"har": 120, "inspector": 120, "mcpjam": 120, "mitmproxy": 200, "trace": 60}
+WHOLE_MB: Final = {"har": 120, "inspector": 30, "mcpjam": 30, "mitmproxy": 200, "trace": 60}
 """Forms of which a log, or a line, has a limit, and MB below it."""
 
 

@@ -45,6 +45,7 @@ from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log, whole_json
 from mcpproxy.importers.times import SECOND_NS, stamp_of_date
 
+MAX_HAR_BYTES: Final = 128 << 20
 MS: Final = 1_000_000
 _PARTS: Final = ("blocked", "dns", "connect", "send", "wait", "receive")
 _TRANSFERRED: Final = frozenset({b"content-encoding", b"transfer-encoding"})
@@ -62,7 +63,7 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     Raises:
         InvalidLine: it is not HAR, is too large, or holds no MCP.
     """
-    har = whole_json(log, "export fewer entries")
+    har = whole_json(log, "export fewer entries", MAX_HAR_BYTES)
     root = har.get("log") if isinstance(har, dict) else None
     entries = root.get("entries") if isinstance(root, dict) else None
     if not isinstance(entries, list):

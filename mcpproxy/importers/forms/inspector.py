@@ -32,7 +32,7 @@ duration.
 
 **What it lacks.** The text of messages: they were parsed. Of `protocol`, all but the newest 1,000 messages, or as many as Inspector
 is set to keep, and what was cleared. Of `network`, credentials, which Inspector masks, and the events of streams that were opened
-with GET. A file may be up to 128 MiB long.
+with GET. A file may be up to 32 MiB long.
 
 Sources: [types.ts](https://github.com/modelcontextprotocol/inspector/blob/main/core/mcp/types.ts) and
 [App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3; 2.12 writes the same.
@@ -54,7 +54,7 @@ from mcpproxy.importers.exchange_log import (
 )
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, in_order
-from mcpproxy.importers.source import InvalidLine, Log, first_element, json_of, whole_json
+from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 
 MS: Final = 1_000_000
@@ -87,7 +87,7 @@ def read(log: Log) -> Iterator[Item]:
     if tab is None:
         raise InvalidLine("expected what a tab of MCP Inspector exports")
     items: list[LoggedFrame | LoggedStderr] = []
-    for number, entry in enumerate(entries):
+    for number, entry in consumed(entries):
         try:
             items += _READERS[tab](_object(entry, "an object"), name)
         except InvalidLine as wrong:
@@ -153,7 +153,7 @@ _READERS: Final = {"protocol": _messages, "logs": _log_message, "console": _stde
 
 
 def _exchanges(entries: list[Any]) -> Iterator[LoggedExchange | UnreadableExchange]:
-    for number, entry in enumerate(entries):
+    for number, entry in consumed(entries):
         try:
             yield _exchange(_object(entry, "an object"), f"entry {number}")
         except InvalidLine as wrong:

@@ -25,7 +25,7 @@ another client.
 
 **What it lacks.** The text of messages: they were parsed. Messages that the filter hid when the file was exported, and stderr. Entries
 that are not messages with a server, such as those of OAuth, of HTTP and of apps, are skipped. The CLI replaces secrets. A file may
-be up to 128 MiB long.
+be up to 32 MiB long.
 
 Sources: [logger-view.tsx](https://github.com/MCPJam/inspector/blob/main/mcpjam-inspector/client/src/components/logger-view.tsx) and
 [rpc-logs.ts](https://github.com/MCPJam/inspector/blob/main/cli/src/lib/rpc-logs.ts) of 2.45.
@@ -38,7 +38,7 @@ from typing import Any, Final
 from captures.verdict import Direction
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, in_order
-from mcpproxy.importers.source import InvalidLine, Log, first_element, json_of, whole_json
+from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 
 _SIDES: Final[dict[object, Direction]] = {"SEND": "c2s", "RECEIVE": "s2c", "send": "c2s", "receive": "s2c"}
@@ -65,7 +65,7 @@ def read(log: Log) -> Iterator[Item]:
     if not isinstance(entries, list):
         raise InvalidLine("expected a list of entries")
     frames = []
-    for number, entry in enumerate(entries):
+    for number, entry in consumed(entries):
         try:
             frames += _frames(entry, log.name)
         except InvalidLine as wrong:

@@ -15,7 +15,7 @@ lines that are not JSON; the server's stderr; times to the nanosecond. Several s
 frame that mcpsnoop cut is recorded as incomplete. Of HAR: a request for each call, and its response.
 
 **What it lacks.** Frames that mcpsnoop itself dropped, which stderr counts; white space; over HTTP, the exchanges. mcpsnoop may have
-replaced secrets by `[REDACTED]`. Of the export as JSON, numbers may be written differently. HAR also lacks notifications, stderr, ids, which are numbers that are counted here, and
+replaced secrets by `[REDACTED]`. Of the export as JSON, numbers may be written differently; exports may be up to 32 MiB long. HAR also lacks notifications, stderr, ids, which are numbers that are counted here, and
 who sent a request, which its method decides.
 
 Source: [frame.go](https://github.com/kerlenton/mcpsnoop/blob/main/internal/proxy/frame.go) and
