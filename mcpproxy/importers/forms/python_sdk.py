@@ -70,7 +70,9 @@ _START: Final = re.compile(
     rb"(?:Connecting to (?P<transport>SSE|StreamableHTTP) endpoint: (?P<url>\S+)|Initializing server '(?P<name>[^']+)')"
 ).search
 _WRAPPERS: Final = re.compile(r"(?:SessionMessage\(message=)?(?:JSONRPCMessage\()?(?:root=)?").match
-_WRAPPED: Final = re.compile(rb"\s{2,}\w+\.py:\d+ *$")
+MAX_PLACE_BYTES: Final = 200
+"""Bytes at the end of a line in which `rich` names a place in the source."""
+_WRAPPED: Final = re.compile(rb"\s{2,}\w+\.py:\d+ *$").search
 """The column of `rich` with the place in the source."""
 _DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
 _KINDS: Final = frozenset({"method", "result", "error"})
@@ -121,14 +123,21 @@ def _frames(entry: Entry, time: LoggedTime, names: dict[str, str], repetitions: 
     side: Direction = "s2c" if words in _TO_CLIENT else "c2s"
     is_whole = True
     if len(entry.lines) > 1:
-        is_whole = not any(_WRAPPED.search(line) for line in entry.lines)
-        text = b"\n".join(_WRAPPED.sub(b"", line) for line in entry.lines).partition(b": ")[2]
+        lines = [_without_place(line) for line in entry.lines]
+        is_whole = lines == entry.lines
+        text = b"\n".join(lines).partition(b": ")[2]
     messages = _messages(text.decode("utf-8", "replace"))
     if not messages:
         yield LeftOut(f"line {entry.number}", "expected a message as Python prints it", name)
     for raw, message, was_printed in messages:
         if not repetitions.include(side, message, words, time.stamp_ns):
             yield LoggedFrame(name, side, raw, time.stamp_ns, time.is_exact, is_whole and was_printed)
+
+
+def _without_place(line: bytes) -> bytes:
+    """A line without the column of `rich` that names a place in the source."""
+    place = _WRAPPED(line, max(0, len(line) - MAX_PLACE_BYTES))
+    return line[: place.start()] if place else line
 
 
 def _messages(text: str) -> list[tuple[bytes, Any, bool]]:

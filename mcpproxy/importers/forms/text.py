@@ -136,7 +136,7 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
     body = entry.body
     if b"jsonrpc" not in body:
         return
-    prefix = entry.prefix if entry.prefix.strip() or not _ANNOUNCES(entry.before) else entry.before
+    prefix = entry.prefix if entry.prefix.strip() or not _ANNOUNCES(entry.before[-MAX_CONTEXT_BYTES:]) else entry.before
     is_json = (prefix + body[:1]).lstrip().startswith(b"{")
     start = end = tried = count = 0
     while tried < MAX_NESTED and (match := _OBJECT(body, start)):
