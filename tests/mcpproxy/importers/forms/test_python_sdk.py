@@ -152,6 +152,7 @@ def test_what_cannot_be_read_is_left_out_and_chatter_is_not_told() -> None:
 def test_blanks_in_a_line_cost_nothing() -> None:
     blanks = " " * 300_000
     capture = capture_of(
-        f"SSE message: root=JSONRPCResponse(jsonrpc='2.0',{blanks}", f"{blanks}x.p", "id=1, result={})"
+        f"SSE message: root=JSONRPCResponse(jsonrpc='2.0',{blanks}#",
+        f"{blanks}id=1, result={{}})",
     )
-    assert [frame.whole for frame in capture.frames] == [False]
+    assert len(capture.frames) == 1
