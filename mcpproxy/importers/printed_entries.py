@@ -9,6 +9,8 @@ from mcpproxy.importers.json_text import Nesting
 from mcpproxy.importers.log_items import LeftOut
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 
+MAX_ENTRY_LINES: Final = 1_000_000
+"""Lines over which an object may span."""
 _COMPOSED: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
 """What docker compose puts in front of a line: the name of the container."""
 _COLOURS: Final = re.compile(rb"\x1b\[[0-9;]{0,32}m").sub
@@ -57,7 +59,8 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         text = plain[composed.end() if composed else 0 :].rstrip(b"\r\n")
         has_version = _VERSION in text
         is_next = entry is not None and has_version and not is_message and find(text) is not None
-        if entry is not None and _CONTINUES(text) and not is_next and size + len(text) <= MAX_INPUT_LINE_BYTES:
+        is_full = size + len(text) > MAX_INPUT_LINE_BYTES or (entry is not None and len(entry.lines) == MAX_ENTRY_LINES)
+        if entry is not None and _CONTINUES(text) and not is_next and not is_full:
             entry.lines.append(text)
             end = nesting.end(text)
             entry.end = None if end is None else size + end
