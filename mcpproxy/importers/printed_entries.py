@@ -48,38 +48,59 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         log: the log.
         find: returns where in a line an object begins; None if the line has none.
     """
-    entry: Entry | None = None
-    nesting, size, before, is_message = Nesting(), 0, b"", False
+    unfinished: _Unfinished | None = None
+    before = b""
     for number, line in log.lines():
         if len(line) > MAX_INPUT_LINE_BYTES:
             yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
             continue
-        plain = _COLOURS(b"", line) if b"\x1b" in line else line
-        composed = _COMPOSED(plain)
-        text = plain[composed.end() if composed else 0 :].rstrip(b"\r\n")
-        has_version = _VERSION in text
-        is_next = entry is not None and has_version and not is_message and find(text) is not None
-        is_full = size + len(text) > MAX_INPUT_LINE_BYTES or (entry is not None and len(entry.lines) == MAX_ENTRY_LINES)
-        if entry is not None and _CONTINUES(text) and not is_next and not is_full:
-            entry.lines.append(text)
-            end = nesting.end(text)
-            entry.end = None if end is None else size + end
-            size, is_message = size + len(text) + 1, is_message or has_version
-        elif entry is not None:
-            yield entry
-            entry, before = None, b""
-        if entry is None:
+        text = _plain(line)
+        is_taken = unfinished is not None and unfinished.take(text, find)
+        if unfinished is not None and not is_taken:
+            yield unfinished.entry
+            unfinished, before = None, b""
+        if unfinished is None:
             start = find(text)
             if start is None:
                 before = text
                 continue
-            entry = Entry(number, before, text[:start], [text[start:]])
-            nesting, size, before, is_message = Nesting(), len(text) - start + 1, b"", has_version
-            # To parse JSON takes a tenth of the time that it takes to look for its end.
-            end = len(text) if is_json(text[start:]) else nesting.end(text, start)
-            entry.end = None if end is None else end - start
-        if entry.end is not None:
-            yield entry
-            entry = None
-    if entry is not None:
-        yield entry
+            unfinished, before = _Unfinished(number, before, text, start), b""
+        if unfinished.entry.end is not None:
+            yield unfinished.entry
+            unfinished = None
+    if unfinished is not None:
+        yield unfinished.entry
+
+
+class _Unfinished:
+    """An entry of which more lines may come."""
+
+    def __init__(self, number: int, before: bytes, text: bytes, start: int) -> None:
+        """`text` is its first line, and `start` where in that the object begins."""
+        body = text[start:]
+        self._nesting = Nesting()
+        # To parse JSON takes a tenth of the time that it takes to look for its end.
+        end = len(body) if is_json(body) else self._nesting.end(body)
+        self.entry = Entry(number, before, text[:start], [body], end)
+        self._size = len(body) + 1
+        self._has_version = _VERSION in body
+
+    def take(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
+        """Adds the next line, and returns True, if that continues the object."""
+        has_version = _VERSION in text
+        is_full = self._size + len(text) > MAX_INPUT_LINE_BYTES or len(self.entry.lines) == MAX_ENTRY_LINES
+        if not _CONTINUES(text) or is_full or (has_version and not self._has_version and find(text) is not None):
+            return False
+        end = self._nesting.end(text)
+        self.entry.end = None if end is None else self._size + end
+        self.entry.lines.append(text)
+        self._size += len(text) + 1
+        self._has_version |= has_version
+        return True
+
+
+def _plain(line: bytes) -> bytes:
+    """A line without colours and the name of a container."""
+    plain = _COLOURS(b"", line) if b"\x1b" in line else line
+    composed = _COMPOSED(plain)
+    return plain[composed.end() if composed else 0 :].rstrip(b"\r\n")
