@@ -30,7 +30,7 @@ class Entry:
     """What stands in front of the object, in its line."""
     lines: list[bytes] = field(default_factory=list)
     end: int | None = None
-    """The offset in `body` after the object; None if its brackets are not all closed."""
+    """The offset in `body` after the object; None if its brackets are not all closed, or if nobody has looked."""
 
     @property
     def body(self) -> bytes:
@@ -78,18 +78,23 @@ class _Unfinished:
     def __init__(self, number: int, before: bytes, text: bytes, start: int) -> None:
         """`text` is its first line, and `start` where in that the object begins."""
         body = text[start:]
-        self._nesting = Nesting()
-        # To parse JSON takes a tenth of the time that it takes to look for its end.
-        end = len(body) if is_json(body) else self._nesting.end(body)
-        self.entry = Entry(number, before, text[:start], [body], end)
+        # To parse JSON takes a tenth of the time that it takes to look for its end, which most entries do without.
+        self.entry = Entry(number, before, text[:start], [body], len(body) if is_json(body) else None)
+        self._nesting: Nesting | None = None
         self._size = len(body) + 1
         self._has_version = _VERSION in body
 
     def take(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
         """Adds the next line, and returns True, if that continues the object."""
+        if not _CONTINUES(text):
+            return False
+        if self._nesting is None:
+            self._nesting = Nesting()
+            self.entry.end = self._nesting.end(self.entry.lines[0])
         has_version = _VERSION in text
+        is_next = has_version and not self._has_version and find(text) is not None
         is_full = self._size + len(text) > MAX_INPUT_LINE_BYTES or len(self.entry.lines) == MAX_ENTRY_LINES
-        if not _CONTINUES(text) or is_full or (has_version and not self._has_version and find(text) is not None):
+        if self.entry.end is not None or is_next or is_full:
             return False
         end = self._nesting.end(text)
         self.entry.end = None if end is None else self._size + end

@@ -149,7 +149,7 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         after = body[end : end + MAX_CONTEXT_BYTES] if is_json else b""
         yield _Message(raw, is_whole, (before[-MAX_CONTEXT_BYTES:] + after).decode("utf-8", "replace"))
         start, count = end, count + 1
-    if not count:
+    if not count and _VERSION(body):
         yield LeftOut(f"line {entry.number}", "expected a JSON-RPC message")
 
 

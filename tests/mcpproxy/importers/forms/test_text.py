@@ -106,7 +106,7 @@ def test_what_is_cut_or_shortened_is_incomplete() -> None:
     result = imported(
         "text",
         f'-> {INITIALIZE}\n<- {{"jsonrpc":"2.0","id":1,"result":{{"a":[1,... 12 kB more\n'
-        '<- {"jsonrpc":"2.0","id":2,"result":{...}}\n-> {"jsonrpc":"2.0", ...\nx {"a": "jsonrpc: 2"}\n'.encode(),
+        '<- {"jsonrpc":"2.0","id":2,"result":{...}}\n-> {"jsonrpc":"2.0", ...\nx {"a": "jsonrpc: 2"}\n{ jsonrpc: V2 }\n'.encode(),
     )
     assert [left_out.place for left_out in result.left_out] == ["line 4"]
     assert [(frame.raw, frame.whole) for frame in result.captures[0].frames[1:]] == [
