@@ -103,11 +103,15 @@ def test_what_the_console_prints_is_read_and_what_it_hides_is_missing() -> None:
 
 
 def test_what_is_cut_or_shortened_is_incomplete() -> None:
-    result = imported(
-        "text",
-        f'-> {INITIALIZE}\n<- {{"jsonrpc":"2.0","id":1,"result":{{"a":[1,... 12 kB more\n'
-        '<- {"jsonrpc":"2.0","id":2,"result":{...}}\n-> {"jsonrpc":"2.0", ...\nx {"a": "jsonrpc: 2"}\n{ jsonrpc: V2 }\n'.encode(),
+    log = (
+        f"-> {INITIALIZE}",
+        '<- {"jsonrpc":"2.0","id":1,"result":{"a":[1,... 12 kB more',
+        '<- {"jsonrpc":"2.0","id":2,"result":{...}}',
+        '-> {"jsonrpc":"2.0", ...',
+        'x {"a": "jsonrpc: 2"}',
+        "{ jsonrpc: V2 }",
     )
+    result = imported("text", "\n".join(log).encode())
     assert [left_out.place for left_out in result.left_out] == ["line 4"]
     assert [(frame.raw, frame.whole) for frame in result.captures[0].frames[1:]] == [
         (b'{"jsonrpc":"2.0","id":1,"result":{"a":[1]}}', False),
