@@ -9,14 +9,14 @@ message at the level DEBUG, and `sse_starlette`, which sends the events of their
 
 **Where it comes from.** Any program that uses the package `mcp`, of versions 1 or 2, and calls, for example,
 `logging.basicConfig(level=logging.DEBUG)`. It logs to stderr, or to the file that the program chooses; it has no usual place.
-Only the words after the last colon matter, not what the program's format puts in front of them.
+What the format of the program puts in front of these words does not matter.
 
 **What a capture of it holds.** The messages in both directions of a client, or of a server over HTTP+SSE; of a server over
 Streamable HTTP, what it sent. A conversation begins when the server is initialized; its name is the host of
 the server, or the name that the server gave itself. A message that is logged several times in a row, because the program has
 several handlers or because the SDK has several lines about it, is recorded once.
 
-**What it lacks.** The text of messages: they are written anew from what Python printed, so that members without a value
+**What it lacks.** The text of messages: they are rewritten from what Python printed, so members without a value
 are absent. Responses that a client over Streamable HTTP received as JSON and not as events. Everything over stdio, which
 the SDK does not log. HTTP itself. If a program talks to several servers at the same time, its log does not say which
 message is whose: they are recorded for the server to which it connected last. Times have no zone; they are taken to be those
