@@ -1,8 +1,8 @@
 """Turns the events of a log into captures, one for each conversation, whatever order they come in.
 
 A conversation begins with the first event of its server, and again with each start of the server and, in logs of other
-programs, with each `initialize` after the first. Its first events are held back until the client speaks, because the
-header says whether that opens the conversation.
+programs, with each `initialize` after the first. Its first events are held back until the client has spoken, and, in
+logs of other programs, the server, because the header says whether that opens the conversation.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from mcpproxy.importers.source import InvalidLine
 from mcpproxy.importers.stdio import Pipes
 
 MAX_HELD_EVENTS: Final = 1000
-"""Events of a conversation that are held back until the client's first frame, before anything is written."""
+"""Events of a conversation that are held back until the first frames, before anything is written."""
 MAX_HELD_BYTES: Final = 1 << 20
 MAX_OPEN_CONVERSATIONS: Final = 64
 """Conversations that are written at the same time. Each has a file open; macOS allows a process 256. Beyond, the one
@@ -119,7 +119,7 @@ class _Conversation:
         self._t_ns = 0
         self._is_used = False
         """Whether anything but a start has happened."""
-        self._has_client = self._has_exited = False
+        self._has_client = self._has_server = self._has_exited = False
 
     def is_over_before(self, event: Event, *, splits: bool) -> bool:
         """Whether an event belongs to the server's next run; `splits` as in `Form.is_strict`."""
@@ -137,18 +137,18 @@ class _Conversation:
             return
         self._is_used |= not isinstance(event, ServerStart)
         self._has_exited |= isinstance(event, ServerExit)
-        is_first = False
         if isinstance(event, LoggedFrame):
             raw = event.raw if self._form.is_verbatim else _on_one_line(event.raw)
             event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
-            is_first = event.side == "c2s" and not self._has_client and bool(raw.strip())
-            self._has_client |= is_first
+            self._has_client |= event.side == "c2s" and bool(raw.strip())
+            self._has_server |= event.side == "s2c"
         if self._held is None:
             self._write(event)
             return
         self._held.append(event)
         self._held_bytes += len(event.raw) if isinstance(event, LoggedFrame | LoggedStderr) else 0
-        if is_first or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
+        is_known = self._has_client and (self._has_server or self._form.is_strict)
+        if is_known or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
             self._begin()
 
     def close(self) -> None:
@@ -169,6 +169,8 @@ class _Conversation:
             (event for event in held if isinstance(event, LoggedFrame) and event.side == "c2s" and event.raw.strip()),
             None,
         )
+        # Logs of other programs may hold one direction only; then nobody knows what the other side had said by then.
+        is_of_both = self._has_server or self._form.is_strict
         stamp_ns = next((event.stamp_ns for event in held if _is_usable(event.stamp_ns)), None)
         wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= SINCE_1970 else None
         self._start_ns = None if stamp_ns is None else wall_ns or 0
@@ -177,7 +179,7 @@ class _Conversation:
             self._form_name,
             "stdio",
             self._name,
-            observed_start=isinstance(held[0], ServerStart) or (first is not None and opens(first.raw)),
+            observed_start=isinstance(held[0], ServerStart) or (is_of_both and first is not None and opens(first.raw)),
             wall_ns=wall_ns,
             is_verbatim=self._form.is_verbatim,
         )

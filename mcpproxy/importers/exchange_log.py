@@ -71,6 +71,8 @@ class LoggedExchange:
     """Whether the request had a body that the log does not hold."""
     lacks_answer: bool = False
     """The same for the response."""
+    is_time_exact: bool = True
+    """False if the log has no time for it, so that it has that of another exchange."""
     ended_by: EndedBy = "complete"
     """Who ended the exchange, if it was not complete and the log says so."""
 
@@ -239,7 +241,11 @@ def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
     start_ns = min(logged.begun_ns for logged in exchanges)
-    steps = [step for number, logged in enumerate(exchanges, 1) for step in _steps(logged, number, start_ns)]
+    steps = [
+        step if logged.is_time_exact else step._replace(is_time_exact=False)
+        for number, logged in enumerate(exchanges, 1)
+        for step in _steps(logged, number, start_ns)
+    ]
     steps.sort(key=lambda step: step.t_ns)
     is_older = any(logged.method == b"GET" and b"event: endpoint" in logged.answer[:4096] for logged in exchanges)
     transport: Transport = "legacy-sse" if is_older else "http"

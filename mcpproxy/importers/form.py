@@ -34,6 +34,9 @@ class Form:
     and a capture ends where the same server is initialized again."""
     is_verbatim: bool = False
     """Whether frames are the bytes that crossed. If not, rules about bytes report nothing."""
+    generality: int = 0
+    """More than 0 if lines of this form also stand in logs of other forms: it fits only if none with a lower number
+    does."""
 
 
 @cache
@@ -51,4 +54,6 @@ def form_module(name: str) -> Any:
 
 def fitting_forms(log: Log) -> list[str]:
     """Returns the names of the forms that a log seems to have."""
-    return [name for name, form in forms().items() if form.sniff(log.head, log.file_name)]
+    fitting = [name for name, form in forms().items() if form.sniff(log.head, log.file_name)]
+    least = min((forms()[name].generality for name in fitting), default=0)
+    return [name for name in fitting if forms()[name].generality == least]

@@ -12,6 +12,12 @@ _OTHER: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
 _SIDES: Final[dict[str, Direction]] = {"client": "c2s", "server": "s2c"}
 
 
+def certain_side(method: object) -> Direction | None:
+    """Returns the direction of messages with a method; None if both sides may send them, or if it is unknown."""
+    known = METHODS.get(method) if isinstance(method, str) else None
+    return None if known is None else _SIDES.get(known.sender)
+
+
 class SideGuesser:
     """The directions of the messages of one conversation, in order."""
 
@@ -36,9 +42,8 @@ class SideGuesser:
             sender = self._senders.pop(repr(message.get("id")), None)
             # Without its request, it is in the log of one side only, or the log begins late.
             return "s2c" if sender is None else _OTHER[sender]
-        known = METHODS.get(method)
-        if known is not None and known.sender != "both":
-            side = _SIDES[known.sender]
+        side = certain_side(method)
+        if side is not None:
             self._certain.add(side)
             return side
         if len(self._certain) == 1:

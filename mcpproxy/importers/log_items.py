@@ -6,7 +6,8 @@
 `stamp_ns` is a time in nanoseconds since 1970, or, below `SINCE_1970`, since the start; None if the log has none there.
 """
 
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from captures.verdict import Direction
 from mcpproxy.importers.case import Case
@@ -75,7 +76,17 @@ class Remark(NamedTuple):
     text: str
 
 
+TimedEvent = TypeVar("TimedEvent", bound="LoggedFrame | LoggedStderr")
 Event: TypeAlias = LoggedFrame | LoggedStderr | ServerStart | ServerExit
 """Something that happened in a conversation."""
 Item: TypeAlias = Event | Case | LeftOut | Remark
 """What `read` of a form yields: events, or whole conversations (`Case`) if a log cannot be read in order."""
+
+
+def in_order(events: Iterable[TimedEvent]) -> list[TimedEvent]:
+    """Returns events sorted by their times; one without a time stays behind the one before it."""
+    latest_ns, timed = 0, []
+    for event in events:
+        latest_ns = latest_ns if event.stamp_ns is None else event.stamp_ns
+        timed.append((latest_ns, event))
+    return [event for _, event in sorted(timed, key=lambda pair: pair[0])]

@@ -1,22 +1,29 @@
 """Reads untrusted logs, without seeking: bounded lines, an object of JSON each; an error says what was expected."""
 
 import codecs
+import contextlib
 import io
+import json
+import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from orjson import JSONDecodeError, loads
+from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
 from captures.paths import safe_name
+from mcpproxy.importers.json_text import end_of_value
 
 MAX_INPUT_LINE_BYTES: Final = 64 << 20
 """Bytes. A longer line is not read."""
+MAX_EXPORT_BYTES: Final = 32 << 20
+"""Bytes of a log that is one JSON text, and is read as a whole. Small objects take twenty times as much when parsed."""
 MAX_HEAD_BYTES: Final = 1 << 20
 """Bytes from the beginning of a log by which its form is recognised."""
 _PIECE: Final = 1 << 20
+_ARRAY: Final = re.compile(rb"\s*\[\s*(?=\{)").match
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
@@ -105,6 +112,43 @@ def first_object(head: bytes) -> dict[str, Any]:
         return {}
 
 
+def first_element(head: bytes) -> dict[str, Any]:
+    """The object with which an array of JSON begins; empty if there is none, or if it is longer than the head."""
+    start = _ARRAY(head)
+    end = None if start is None else end_of_value(head, start.end())
+    try:
+        return {} if start is None or end is None else object_of(head[start.end() : end])
+    except InvalidLine:
+        return {}
+
+
+def whole_json(log: Log, advice: str, max_bytes: int = MAX_EXPORT_BYTES) -> Any:
+    """Parses a log as one JSON text.
+
+    Args:
+        log: the log.
+        advice: what to do if it is too long, such as `export fewer entries`.
+        max_bytes: how long it may be.
+
+    Raises:
+        InvalidLine: it is too long, or not JSON.
+    """
+    text = log.file.read(max_bytes + 1)
+    if len(text) > max_bytes:
+        raise InvalidLine(f"longer than {max_bytes >> 20} MiB; {advice}")
+    try:
+        return loads(text)
+    except JSONDecodeError as error:
+        raise InvalidLine(f"not JSON ({error})") from None
+
+
+def consumed(entries: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Yields the entries of a list with their numbers, from 0, and forgets them, because they take much memory."""
+    for number, entry in enumerate(entries):
+        entries[number] = None
+        yield number, entry
+
+
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yields the lines of a file; of a line that is too long, only enough to show that it is."""
     while line := file.readline(MAX_INPUT_LINE_BYTES + 1):
@@ -144,6 +188,21 @@ def object_of(line: bytes) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise InvalidLine("expected a JSON object")
     return read
+
+
+def json_of(value: Any) -> bytes:
+    """A parsed value as JSON.
+
+    Raises:
+        InvalidLine: it is nested too deeply.
+    """
+    with contextlib.suppress(JSONEncodeError):
+        return dumps(value)
+    # Integers of any size, halves of surrogate pairs, and more than 254 objects within objects.
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    except RecursionError:
+        raise InvalidLine("nested too deeply") from None
 
 
 def raw_of(values: dict[str, Any]) -> bytes:

@@ -2,8 +2,8 @@
 
     python -m tests.bench.imports [--mb N] [--from FORM]…
 
-A call is repeated, so that a log stays one conversation; `har`, `mitmproxy` and `trace`, which
-are read as a whole, get the entries of the sample again and again. Informs, and never fails for a figure.
+A call is repeated, so that a log stays one conversation; forms that are read as a whole get the entries of the sample
+again and again. Informs, and never fails for a figure.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from mcpproxy.importers.form import forms
 
 FOLDER: Final = Path(__file__).parents[1] / "corpus/imports"
-WHOLE_MB: Final = {"har": 120, "trace": 60, "mitmproxy": 200}
+WHOLE_MB: Final = {"har": 120, "inspector": 30, "mcpjam": 30, "mitmproxy": 200, "trace": 60}
 """Forms of which a log, or a line, has a limit, and MB below it."""
 
 
@@ -58,6 +58,9 @@ def write_log(name: str, path: Path, size: int) -> None:
             entries = har["log"]["entries"]
             har["log"]["entries"] = entries * (size // len(json.dumps(entries)))
             file.write(json.dumps(har).encode())
+        elif name in ("inspector", "mcpjam"):
+            entries = json.loads(sample)
+            file.write(json.dumps(entries * (size // len(json.dumps(entries)))).encode())
         elif name == "trace":
             case = json.loads(sample)
             case["frames"][3:] = [{**frame, "t": 2000} for frame in case["frames"][3:]] * (size // 280)
@@ -80,17 +83,8 @@ def cost_of(name: str, log: Path) -> ImportCost:
 
     A small process starts it: what its parent has resident would count, too.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "mcpproxy",
-        "import",
-        "--from",
-        name,
-        str(log),
-        "-o",
-        str(log.with_name(f"{log.name}-out")),
-    ]
+    out = log.with_name(f"{name}-out")
+    command = [sys.executable, "-m", "mcpproxy", "import", "--from", name, str(log), "-o", str(out)]
     done = subprocess.run([sys.executable, "-S", "-c", _LAUNCHER, *command], capture_output=True, check=True)
     return ImportCost(*json.loads(done.stdout))
 

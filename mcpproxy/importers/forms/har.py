@@ -9,7 +9,8 @@ how many.
 
 **What a capture of it holds.** The HTTP exchanges, with heads, decoded bodies, and times to the millisecond. A file may
 be up to 128 MiB long, and the head of a request or response up to 512 KiB. An entry that cannot be read, or has a date
-after 2115, is left out.
+after 2115, is left out; one without a time has that of the entry before, marked as not exact, and one without a response
+was not answered.
 
 **What it lacks.**
 
@@ -25,8 +26,6 @@ from binascii import a2b_base64
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
-from orjson import JSONDecodeError, loads
-
 from mcpproxy.importers.capture_lines import MAX_NS
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.exchange_log import (
@@ -41,21 +40,21 @@ from mcpproxy.importers.exchange_log import (
     looks_like_web,
 )
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.har_start import har_scheme
 from mcpproxy.importers.log_items import LeftOut, Remark
-from mcpproxy.importers.source import InvalidLine, Log
+from mcpproxy.importers.source import InvalidLine, Log, whole_json
 from mcpproxy.importers.times import SECOND_NS, stamp_of_date
 
 MAX_HAR_BYTES: Final = 128 << 20
-"""Bytes of a file. It is read as a whole."""
 MS: Final = 1_000_000
-_START: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{').match
+_PARTS: Final = ("blocked", "dns", "connect", "send", "wait", "receive")
 _TRANSFERRED: Final = frozenset({b"content-encoding", b"transfer-encoding"})
 _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether it begins with the object `log`."""
-    return _START(head) is not None
+    """Whether it begins with the object `log`, and its first URL is not one of calls without HTTP."""
+    return har_scheme(head) not in (None, "mcp")
 
 
 def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
@@ -64,13 +63,7 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     Raises:
         InvalidLine: it is not HAR, is too large, or holds no MCP.
     """
-    text = log.file.read(MAX_HAR_BYTES + 1)
-    if len(text) > MAX_HAR_BYTES:
-        raise InvalidLine(f"longer than {MAX_HAR_BYTES >> 20} MiB; export fewer entries")
-    try:
-        har = loads(text)
-    except JSONDecodeError as error:
-        raise InvalidLine(f"not JSON ({error})") from None
+    har = whole_json(log, "export fewer entries", MAX_HAR_BYTES)
     root = har.get("log") if isinstance(har, dict) else None
     entries = root.get("entries") if isinstance(root, dict) else None
     if not isinstance(entries, list):
@@ -81,11 +74,14 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
 
 
 def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExchange | UnreadableExchange]:
-    for number, (entry, url) in enumerate(zip(entries, urls, strict=True)):
+    stamps = [stamp_of_date(entry.get("startedDateTime")) if isinstance(entry, dict) else None for entry in entries]
+    latest_ns = next((stamp for stamp in stamps if stamp is not None), None)
+    for number, (entry, url, stamp_ns) in enumerate(zip(entries, urls, stamps, strict=True)):
         place = f"entry {number}"
+        latest_ns = latest_ns if stamp_ns is None else stamp_ns
         if url is None or is_web(url):
             try:
-                yield _logged(entry, place)
+                yield _logged(entry, place, latest_ns)
             except InvalidLine as wrong:
                 yield UnreadableExchange(place, str(wrong), url or "")
         elif looks_like_web(url):
@@ -98,19 +94,20 @@ def _url(entry: object) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _logged(entry: object, place: str) -> LoggedExchange:
+def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
+    """The exchange of an entry; `latest_ns` is its time, or that of the entry before it if it has none."""
     values = _object(entry, "an object")
     request = _object(values.get("request"), "an object in `request`")
-    response = _object(values.get("response"), "an object in `response`")
-    content = _object(response.get("content"), "an object in `response.content`")
-    begun_ns = _date(values.get("startedDateTime"))
-    raw_timings = values.get("timings")
-    timings = raw_timings if isinstance(raw_timings, dict) else {}
-    ended_ns = begun_ns + checked_time(values.get("time", 0), "milliseconds in `time`", MS)
+    response = _optional(values, "response")
+    content = _optional(response, "content", "response.content")
+    date = values.get("startedDateTime")
+    begun_ns = latest_ns if date is None and latest_ns is not None else _date(date)
+    timings = _optional(values, "timings")
+    ended_ns = begun_ns + _duration_ns(values.get("time"), timings)
     if ended_ns >= MAX_NS:
         raise InvalidLine("expected an earlier end: `startedDateTime` and `time` lead to a year after 2115")
     answered_ns = max(begun_ns, ended_ns - round((_amount(timings.get("receive")) or 0) * MS))
-    status = response.get("status", 0)
+    status = response.get("status") or 0
     if type(status) is not int or not 0 <= status <= 999:
         raise InvalidLine("expected a status in `response.status`")
     answer = _content(content)
@@ -132,10 +129,18 @@ def _logged(entry: object, place: str) -> LoggedExchange:
         answer or b"".join(event.raw for event in events),
         _peer(values),
         events,
+        is_time_exact=date is not None,
         lacks_body=not posted and _had_body(request.get("bodySize")),
         ended_by=_ended_by(values),
         lacks_answer=not answer and not events and _had_body(content.get("size"), response.get("bodySize")),
     )
+
+
+def _duration_ns(time: object, timings: dict[str, Any]) -> int:
+    """How long an exchange took; some programs log only the parts of the time, and -1 for what they do not know."""
+    if time is None or (isinstance(time, int | float) and time < 0):
+        time = sum(_amount(timings.get(part)) or 0 for part in _PARTS)
+    return checked_time(time, "milliseconds in `time`", MS)
 
 
 def _had_body(*sizes: object) -> bool:
@@ -237,6 +242,11 @@ def _object(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidLine(f"expected {what}")
     return value
+
+
+def _optional(values: dict[str, Any], name: str, path: str = "") -> dict[str, Any]:
+    """An object that may be null or missing."""
+    return {} if values.get(name) is None else _object(values[name], f"an object in `{path or name}`")
 
 
 def _text(values: dict[str, Any], name: str) -> str:

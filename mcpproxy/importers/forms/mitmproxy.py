@@ -3,7 +3,8 @@
 What `mitmdump -w FILE` and mitmproxy's own Save write. They are sorted by server as [HAR files](har.md) are.
 
 **Where it comes from.** It lies where you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
-server.
+server. Files of mitmproxy 11 and 12, which write version 21 of the flow format, have been tried; later versions are read
+as long as they keep the members of a flow.
 
 **What a capture of it holds.** The HTTP exchanges with their heads, bodies and times. A file may hold up to 256 MiB of
 flows, and each flow up to 64 MiB. A flow that cannot be read is left out; so is all that follows bytes that are not a

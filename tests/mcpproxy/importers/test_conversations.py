@@ -45,8 +45,8 @@ def times(capture: ImportedCapture) -> list[tuple[int, bool]]:
 
 def test_servers_that_take_turns_have_a_capture_each() -> None:
     one, two = written(
-        LoggedFrame(name, "c2s", raw, NOW + at * MS)
-        for at, (name, raw) in enumerate([("a", OPENING), ("b", OPENING), ("a", CALL), ("b", CALL), ("a", CALL)])
+        LoggedFrame(name, "s2c" if raw == OPENED else "c2s", raw, NOW + at * MS)
+        for at, (name, raw) in enumerate([("a", OPENING), ("b", OPENING), ("a", OPENED), ("b", OPENED), ("a", CALL)])
     )
     assert (one.name, len(one.frames), times(one)) == ("a", 3, [(0, True), (2, True), (4, True)])
     assert (two.name, len(two.frames), times(two)) == ("b", 2, [(0, True), (2, True)])
@@ -65,10 +65,11 @@ def test_each_run_of_a_server_has_a_capture() -> None:
             LoggedFrame("a", "c2s", OPENING, NOW),
             LoggedFrame("a", "s2c", OPENED, NOW),
             LoggedFrame("a", "c2s", OPENING, NOW),
+            LoggedFrame("a", "s2c", OPENED, NOW),
             ServerStart("a", NOW),
         ]
     )
-    assert [len(capture.frames) for capture in (first, second, third)] == [1, 2, 1]
+    assert [len(capture.frames) for capture in (first, second, third)] == [1, 2, 2]
     assert [record.rec for record in first.records] == ["header", "frame", "process", "stderr", "close"]
     assert first.records[-1].members["status"] == 3
     assert all(capture.header["observed_start"] is True for capture in (first, second, third))
@@ -98,11 +99,18 @@ def test_a_frame_without_a_time_has_that_of_the_frame_before_and_is_marked() -> 
 def test_a_log_whose_times_begin_late_has_no_wall_clock() -> None:
     frames = [
         LoggedFrame("a", "c2s", OPENING),
-        LoggedFrame("a", "s2c", OPENED, NOW),
+        LoggedFrame("a", "s2c", OPENED),
         LoggedFrame("a", "c2s", CALL, NOW),
     ]
     (capture,) = written(frames)
-    assert ("wall_ns" in capture.header, times(capture)) == (False, [(0, False), (0, True), (0, True)])
+    assert ("wall_ns" in capture.header, times(capture)) == (False, [(0, False), (0, False), (0, True)])
+
+
+def test_a_log_of_one_side_is_an_excerpt_because_nobody_knows_what_the_other_had_said() -> None:
+    initialized = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    (capture,) = written(LoggedFrame("a", "c2s", raw, NOW) for raw in (OPENING, initialized, CALL))
+    assert capture.header["observed_start"] is False
+    assert not any(rule.startswith("lifecycle/") for rule in rules_in(capture))
 
 
 def test_the_beginning_of_a_message_blames_nobody() -> None:
@@ -162,7 +170,11 @@ def test_a_message_on_several_lines_becomes_one_frame() -> None:
 
 def test_the_conversation_that_has_been_silent_longest_makes_room() -> None:
     many = MAX_OPEN_CONVERSATIONS + 1
-    captures = written(LoggedFrame(f"s{number}", "c2s", CALL, NOW) for number in [*range(many), 0, 1, many - 1])
+    captures = written(
+        event
+        for number in [*range(many), 0, 1, many - 1]
+        for event in (LoggedFrame(f"s{number}", "c2s", CALL, NOW), LoggedFrame(f"s{number}", "s2c", ANSWER, NOW))
+    )
     # 0 made room for the last one, so 0 itself comes again, for which 1 makes room, and so on.
     assert [capture.name for capture in captures[many:]] == ["s0", "s1"]
-    assert len(captures[many - 1].frames) == 2
+    assert len(captures[many - 1].frames) == 4

@@ -5,6 +5,7 @@ A sample is a small log without mistakes, `NAME.*`, with a few messages: `initia
 
 import contextlib
 import io
+import json
 import random
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ from tests.mcpproxy.importers.logs import ImportedLog, imported, recognised
 FOLDER: Final = Path(__file__).parents[2] / "corpus/imports"
 BINARY: Final = ("mitmproxy",)
 """Forms that are not text."""
+WHOLE: Final = ("har", "inspector", "mcpjam")
+"""Forms that are one JSON text."""
 
 
 def sample_path(name: str) -> Path:
@@ -51,6 +54,22 @@ def raws(result: ImportedLog | None) -> list[bytes]:
     return [frame.raw for capture in result.captures for frame in capture.frames] if result else []
 
 
+def is_part(raw: bytes, frame: bytes) -> bool:
+    """Whether a message has nothing that another lacks."""
+
+    def holds(value: object, whole: object) -> bool:
+        if isinstance(value, dict) and isinstance(whole, dict):
+            return all(name in whole and holds(member, whole[name]) for name, member in value.items())
+        if isinstance(value, list) and isinstance(whole, list):
+            return len(value) <= len(whole) and all(map(holds, value, whole))
+        return value == whole
+
+    try:
+        return holds(json.loads(raw), json.loads(frame))
+    except ValueError:
+        return False
+
+
 @pytest.fixture(params=list(forms()))
 def name(request: pytest.FixtureRequest) -> str:
     """The name of a form."""
@@ -72,7 +91,7 @@ def test_a_log_cut_anywhere_is_imported_or_refused(name: str) -> None:
     data, whole = sample(name), raws(imported(name, sample(name)))
     for end in range(0, len(data), max(1, len(data) // 60)):
         for raw in raws(tried(name, data[:end])):
-            assert any(frame.startswith(raw) for frame in whole), raw
+            assert any(frame.startswith(raw) or is_part(raw, frame) for frame in whole), raw
 
 
 def test_line_ends_and_byte_order_marks_make_no_difference(name: str) -> None:
@@ -127,12 +146,12 @@ def test_any_changed_bytes_do_no_harm(name: str) -> None:
 def test_mixed_forms_are_not_recognised_as_several(name: str) -> None:
     for other in forms():
         data = sample(name) + sample(other)
-        assert recognised(data) == [name], other
+        assert recognised(data) in ([[name], [other]] if forms()[name].generality else [[name]]), other
         tried(name, data)
 
 
 def test_logs_of_other_programs_are_read_around_lines_that_make_no_sense(name: str) -> None:
-    if forms()[name].is_strict or name in (*BINARY, "har"):
+    if forms()[name].is_strict or name in (*BINARY, *WHOLE):
         return
     whole = raws(imported(name, sample(name)))
     for line in (b"\xff\0", b"[" * 100_000, b"{}", b'"x"', b"x" * 100_000, b"\x1b[31m"):

@@ -35,6 +35,7 @@ def test_one_side_alone_has_one_direction() -> None:
     assert {side for side, _ in server.messages} == {"s2c"}
     (client,) = imported("messages", lines(OPENING, CALL, PING, progress)).captures
     assert {side for side, _ in client.messages} == {"c2s"}
+    assert client.header["observed_start"] is False
 
 
 def test_a_server_that_is_initialized_again_is_in_another_capture() -> None:

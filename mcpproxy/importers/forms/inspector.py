@@ -1,0 +1,213 @@
+"""Exports of MCP Inspector.
+
+The Export buttons of [MCP Inspector](https://github.com/modelcontextprotocol/inspector), from version 2, write a JSON file for
+each of its tabs:
+
+    [
+      {
+        "id": "0d3c…",
+        "timestamp": "2026-03-01T10:12:05.377Z",
+        "direction": "request",
+        "origin": "client",
+        "message": { "jsonrpc": "2.0", "id": 1, "method": "tools/list" },
+        "response": { "jsonrpc": "2.0", "id": 1, "result": { "tools": [] } },
+        "duration": 14
+      }
+    ]
+
+| tab | file | what the capture holds |
+|---|---|---|
+| Protocol (before 2.1, History) | `inspector-protocol-SERVER-TIME.json` | the messages |
+| Network | `inspector-network-SERVER-TIME.json` | the HTTP exchanges, sorted by server as [HAR files](har.md) are |
+| Logs | `inspector-logs-SERVER-TIME.json` | the `notifications/message` of the server |
+| Console | `inspector-console-SERVER-TIME.json` | the server's stderr |
+
+Its list of servers (`mcp.json`) holds no conversation.
+
+**Where it comes from.** The browser saves it among its downloads. The session is that between Inspector and the server, not one of
+another client.
+
+**What a capture of it holds.** See the table; times are to the millisecond. A response has the time of its request plus its
+duration.
+
+**What it lacks.** The text of messages: they were parsed. Of `protocol`, all but the newest 1,000 messages, or as many as Inspector
+is set to keep, and what was cleared. Of `network`, credentials, which Inspector masks, and the events of streams that were opened
+with GET. A file may be up to 32 MiB long.
+
+Sources: [types.ts](https://github.com/modelcontextprotocol/inspector/blob/main/core/mcp/types.ts) and
+[App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3; 2.12 writes the same.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote
+
+from captures.verdict import Direction
+from mcpproxy.importers.exchange_log import (
+    LoggedExchange,
+    UnreadableExchange,
+    checked_time,
+    checked_token,
+    is_web,
+    items_of,
+)
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, in_order
+from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
+from mcpproxy.importers.times import stamp_of_date
+
+MS: Final = 1_000_000
+_FILE: Final = re.compile(
+    r"inspector-(?:protocol(?:-(?:un)?pinned)?|history|logs|network|console)-(.+)-\d{4}-\d\d-\d\dT"
+).match
+_CONSOLE: Final = "inspector-console-"
+_SIDES: Final[dict[object, Direction]] = {"client": "c2s", "server": "s2c"}
+_OTHER: Final[dict[Direction | None, Direction | None]] = {"c2s": "s2c", "s2c": "c2s", None: None}
+
+
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether it is an array whose first element is one of a tab."""
+    return _tab(first_element(head), file_name) is not None
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log.
+
+    Raises:
+        InvalidLine: it is too long, or is not the export of a tab.
+    """
+    entries = whole_json(log, "clear the tab before the next export")
+    if not isinstance(entries, list):
+        raise InvalidLine("expected a list")
+    name, tab = _server(log), _tab(next(iter(entries), None), log.file_name)
+    if tab == "network":
+        yield from items_of(_exchanges(entries))
+        return
+    if tab is None:
+        raise InvalidLine("expected what a tab of MCP Inspector exports")
+    items: list[LoggedFrame | LoggedStderr] = []
+    for number, entry in consumed(entries):
+        try:
+            items += _READERS[tab](_object(entry, "an object"), name)
+        except InvalidLine as wrong:
+            yield LeftOut(f"entry {number}", str(wrong), name)
+    yield from in_order(items)
+
+
+def _tab(entry: object, file_name: str) -> str | None:
+    """The tab that exports such an entry."""
+    if not isinstance(entry, dict):
+        return None
+    if entry.get("direction") in ("request", "response", "notification") and isinstance(entry.get("message"), dict):
+        return "protocol"
+    if isinstance(entry.get("requestHeaders"), dict) and entry.get("category") in ("auth", "transport"):
+        return "network"
+    if isinstance(entry.get("receivedAt"), str) and isinstance(entry.get("params"), dict):
+        return "logs"
+    # Any program may write these two members.
+    return "console" if entry.keys() == {"timestamp", "message"} and file_name.startswith(_CONSOLE) else None
+
+
+def _server(log: Log) -> str:
+    """The server, as the name of the file has it."""
+    named = _FILE(log.file_name)
+    return unquote(named[1]) if named else log.name
+
+
+# ---- messages
+
+
+def _messages(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStderr]:
+    stamp_ns = stamp_of_date(entry.get("timestamp"))
+    message, response = _object(entry.get("message"), "an object in `message`"), entry.get("response")
+    side = _SIDES.get(entry.get("origin"))
+    frames: list[LoggedFrame | LoggedStderr] = [LoggedFrame(name, side, json_of(message), stamp_ns)]
+    if response is not None:
+        duration = entry.get("duration")
+        ended_ns = None
+        if stamp_ns is not None and duration is not None:
+            ended_ns = stamp_ns + checked_time(duration, "milliseconds in `duration`", MS)
+        answer = json_of(_object(response, "an object in `response`"))
+        frames.append(LoggedFrame(name, _OTHER[side], answer, ended_ns or stamp_ns, ended_ns is not None))
+    return frames
+
+
+def _log_message(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStderr]:
+    params = _object(entry.get("params"), "an object in `params`")
+    message = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+    return [LoggedFrame(name, "s2c", json_of(message), stamp_of_date(entry.get("receivedAt")))]
+
+
+def _stderr_line(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStderr]:
+    stamp_ns, text = stamp_of_date(entry.get("timestamp")), entry.get("message")
+    if not isinstance(text, str):
+        raise InvalidLine("expected text in `message`")
+    return [LoggedStderr(name, line.encode("utf-8", "replace"), stamp_ns) for line in text.splitlines()]
+
+
+_READERS: Final = {"protocol": _messages, "logs": _log_message, "console": _stderr_line}
+
+
+# ---- HTTP
+
+
+def _exchanges(entries: list[Any]) -> Iterator[LoggedExchange | UnreadableExchange]:
+    for number, entry in consumed(entries):
+        try:
+            yield _exchange(_object(entry, "an object"), f"entry {number}")
+        except InvalidLine as wrong:
+            yield UnreadableExchange(f"entry {number}", str(wrong), "")
+
+
+def _exchange(entry: dict[str, Any], place: str) -> LoggedExchange:
+    begun_ns, url = stamp_of_date(entry.get("timestamp")), entry.get("url")
+    if begun_ns is None:
+        raise InvalidLine("expected a date and time from 1970 to 2115 in `timestamp`")
+    if not isinstance(url, str) or not is_web(url):
+        raise InvalidLine("expected the URL of a server in `url`")
+    duration, status = entry.get("duration"), entry.get("responseStatus")
+    ended_ns = begun_ns if duration is None else begun_ns + checked_time(duration, "milliseconds in `duration`", MS)
+    method, body, answer = _text(entry.get("method")), entry.get("requestBody"), entry.get("responseBody")
+    is_answered = type(status) is int and 0 < status <= 999
+    return LoggedExchange(
+        place,
+        begun_ns,
+        ended_ns,
+        ended_ns,
+        url,
+        checked_token(method.encode("utf-8", "replace")),
+        b"HTTP/1.1",
+        _fields(entry.get("requestHeaders")),
+        _text(body).encode("utf-8", "replace"),
+        status if is_answered else 0,  # type: ignore[arg-type] # it is a number
+        _text(entry.get("responseStatusText")).encode("utf-8", "replace"),
+        _fields(entry.get("responseHeaders")),
+        _text(answer).encode("utf-8", "replace"),
+        lacks_body=body is None and method == "POST",
+        lacks_answer=answer is None and status not in (202, 204),
+        ended_by="complete" if is_answered else "error",
+    )
+
+
+def _fields(headers: object) -> list[tuple[bytes, bytes]]:
+    pairs = headers.items() if isinstance(headers, dict) else ()
+    return [(name.encode("utf-8", "replace"), _text(value).encode("utf-8", "replace")) for name, value in pairs]
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidLine(f"expected {what}")
+    return value
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+FORM = Form(
+    title="an export of MCP Inspector",
+    sniff=sniff,
+    read=read,
+    lacks="an export of MCP Inspector has messages as they were parsed, and only those that it still showed",
+)

@@ -1,0 +1,103 @@
+"""Logs of MCPJam Inspector.
+
+[MCPJam Inspector](https://github.com/MCPJam/inspector) shows the messages that it exchanges with servers, and exports them as one
+JSON file, the newest first:
+
+    [
+      {
+        "timestamp": "2026-03-01T10:12:05.377Z",
+        "source": "mcp-server",
+        "serverId": "notes",
+        "serverName": "notes",
+        "direction": "SEND",
+        "method": "tools/list",
+        "payload": { "jsonrpc": "2.0", "id": 1, "method": "tools/list" }
+      }
+    ]
+
+With `--rpc`, its CLI adds them to the output of a command, in the member `_rpcLogs`. Both are read.
+
+**Where it comes from.** The button "Export logs as JSON file" of the logs, which saves `json-rpc-logs-TIME.json` among the downloads
+of the browser, and "Copy logs"; or `mcpjam … --format json --rpc`. The session is that between MCPJam and the server, not one of
+another client.
+
+**What a capture of it holds.** The messages with each server, a capture for each, with their times in milliseconds.
+
+**What it lacks.** The text of messages: they were parsed. Messages that the filter hid when the file was exported, and stderr. Entries
+that are not messages with a server, such as those of OAuth, of HTTP and of apps, are skipped. The CLI replaces secrets. A file may
+be up to 32 MiB long.
+
+Sources: [logger-view.tsx](https://github.com/MCPJam/inspector/blob/main/mcpjam-inspector/client/src/components/logger-view.tsx) and
+[rpc-logs.ts](https://github.com/MCPJam/inspector/blob/main/cli/src/lib/rpc-logs.ts) of 2.45.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from captures.verdict import Direction
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, in_order
+from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
+from mcpproxy.importers.times import stamp_of_date
+
+_SIDES: Final[dict[object, Direction]] = {"SEND": "c2s", "RECEIVE": "s2c", "send": "c2s", "receive": "s2c"}
+_MEMBERS: Final = frozenset({"timestamp", "source", "serverId", "direction", "payload"})
+_OBJECT: Final = re.compile(rb"\s*\{").match
+_RPC_LOGS: Final = re.compile(rb'"_rpcLogs"\s*:\s*\[\s*\{').search
+
+
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether it is an array whose first element is an entry, or an object with entries of the CLI."""
+    if _OBJECT(head):
+        return _RPC_LOGS(head) is not None
+    return first_element(head).keys() >= _MEMBERS
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log.
+
+    Raises:
+        InvalidLine: it is too long, or is not what MCPJam Inspector writes.
+    """
+    read_log = whole_json(log, "clear the logs before the next export")
+    entries = read_log.get("_rpcLogs") if isinstance(read_log, dict) else read_log
+    if not isinstance(entries, list):
+        raise InvalidLine("expected a list of entries")
+    frames = []
+    for number, entry in consumed(entries):
+        try:
+            frames += _frames(entry, log.name)
+        except InvalidLine as wrong:
+            yield LeftOut(f"entry {number}", str(wrong))
+    yield from in_order(frames if isinstance(read_log, dict) else reversed(frames))
+
+
+def _frames(entry: object, default_name: str) -> list[LoggedFrame]:
+    """The message of an entry, if it has one that was exchanged with a server."""
+    if not isinstance(entry, dict):
+        raise InvalidLine("expected an object")
+    side, name = _SIDES.get(entry.get("direction")), entry.get("serverName") or entry.get("serverId")
+    if side is None or entry.get("source") == "mcp-apps":
+        return []
+    message: Any = entry.get("payload", entry.get("message"))
+    if not isinstance(message, dict | list):
+        raise InvalidLine("expected a message in `payload` or `message`")
+    ident = entry.get("serverId")
+    return [
+        LoggedFrame(
+            name if isinstance(name, str) else default_name,
+            side,
+            json_of(message),
+            stamp_of_date(entry.get("timestamp")),
+            session=ident if isinstance(ident, str) else "",
+        )
+    ]
+
+
+FORM = Form(
+    title="a log of MCPJam Inspector",
+    sniff=sniff,
+    read=read,
+    lacks="a log of MCPJam Inspector has messages as they were parsed, and only those that it still showed",
+)

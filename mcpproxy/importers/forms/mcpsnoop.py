@@ -1,0 +1,202 @@
+"""Sessions of mcpsnoop.
+
+[mcpsnoop](https://github.com/kerlenton/mcpsnoop) keeps a file for each session, with a frame on each line:
+
+    {"session_id":"notes-4711-7f3a","server_label":"notes","seq":1,"ts":"2026-03-01T10:12:05.377Z","direction":"c2s","transport":"stdio","raw":{"jsonrpc":"2.0","id":1,"method":"ping"}}
+
+and exports it as JSON (`mcpsnoop export -T json`) and as HAR (`-T har`), whose URLs begin with `mcp:`. All three are read.
+
+**Where it comes from.** `mcpsnoop -- SERVER` and `mcpsnoop http` write to `sessions` in the folder `$MCPSNOOP_HOME`, or else
+`$XDG_STATE_HOME/mcpsnoop`, or else `~/.local/state/mcpsnoop`, on macOS, Windows and Linux alike. Exports lie in `exports`
+next to it, or where `-o` says.
+
+**What a capture of it holds.** Of sessions and of their export as JSON: the messages as they crossed, with compacted white space;
+lines that are not JSON; the server's stderr; times to the nanosecond. Several sessions in one file become a capture each. A
+frame that mcpsnoop cut is recorded as incomplete. Of HAR: a request for each call, and its response.
+
+**What it lacks.** Frames that mcpsnoop itself dropped, which stderr counts; white space; over HTTP, the exchanges. mcpsnoop may have
+replaced secrets by `[REDACTED]`. Of the export as JSON, numbers may be written differently; exports may be up to 32 MiB long. HAR also lacks notifications, stderr, ids, which are numbers that are counted here, and
+who sent a request, which its method decides.
+
+Source: [frame.go](https://github.com/kerlenton/mcpsnoop/blob/main/internal/proxy/frame.go) and
+[har.go](https://github.com/kerlenton/mcpsnoop/blob/main/internal/exporter/har.go) of version 0.18.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from orjson import JSONDecodeError, loads
+
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.har_start import har_scheme
+from mcpproxy.importers.json_text import member_text
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerStart, in_order
+from mcpproxy.importers.source import InvalidLine, Log, first_object, json_of, object_of, whole_json
+from mcpproxy.importers.times import stamp_of_date
+from mcpproxy.wording.counts import count_text
+
+MAX_SESSIONS: Final = 10_000
+"""Sessions of which the next number is known, to notice frames that mcpsnoop dropped."""
+MS: Final = 1_000_000
+_MEMBERS: Final = frozenset({"session_id", "server_label", "seq", "ts", "direction"})
+_EXPORT: Final = re.compile(rb'\s*\{\s*"generated_at"\s*:\s*"[^"]*"\s*,\s*"session"\s*:\s*\{').match
+_TOOL_CALL: Final = "tools/call"
+
+
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether it begins with a frame of a session, or as an export does."""
+    return first_object(head).keys() >= _MEMBERS or bool(_EXPORT(head)) or har_scheme(head) == "mcp"
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log.
+
+    Raises:
+        InvalidLine: an export is too long, or is not what mcpsnoop writes.
+    """
+    if har_scheme(log.head) is not None:
+        yield from _calls(whole_json(log, "export a shorter session"), log.name)
+    elif _EXPORT(log.head):
+        yield from _exported(whole_json(log, "import the file of the session instead"), log.name)
+    else:
+        yield from _session_lines(log)
+
+
+# ---- files of sessions
+
+
+def _session_lines(log: Log) -> Iterator[Item]:
+    gaps = _Gaps()
+    for number, line in log.lines():
+        place = f"line {number}"
+        try:
+            values = object_of(line)
+        except InvalidLine as wrong:
+            yield LeftOut(place, str(wrong))
+            continue
+        name, session = _text(values.get("server_label")) or log.name, _text(values.get("session_id"))
+        gaps.observe(session, values.get("seq"))
+        # The text of a frame, rather than what it parses to, keeps its digits.
+        yield _frame(values, member_text(line, b"raw"), name, session, values.get("ts"), place)
+    yield from gaps.remarks()
+
+
+def _frame(values: dict[str, Any], raw: bytes | None, name: str, session: str, time: object, place: str) -> Item:
+    """What a frame of mcpsnoop is; `raw` is its text if it is an object or an array."""
+    stamp_ns, side = stamp_of_date(time), values.get("direction")
+    if side == "meta":
+        return ServerStart(name, stamp_ns, session)
+    if raw is None:
+        value = values.get("raw")
+        text = _text(values.get("text"))
+        raw = text.encode("utf-8", "replace") if value is None else json_of(value)
+    if side == "stderr":
+        return LoggedStderr(name, raw, stamp_ns, session)
+    if side not in ("c2s", "s2c"):
+        return LeftOut(place, "expected c2s, s2c, stderr or meta in `direction`", name)
+    is_whole = values.get("truncated") is not True
+    return LoggedFrame(name, side, raw, stamp_ns, stamp_ns is not None, is_whole, session)
+
+
+class _Gaps:
+    """The frames that mcpsnoop dropped: it numbers those of a session from 1."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+        self._missing = 0
+
+    def observe(self, session: str, number: object) -> None:
+        """Takes the number of the next frame."""
+        if type(number) is not int or (session not in self._last and len(self._last) == MAX_SESSIONS):
+            return
+        self._missing += max(0, number - self._last.get(session, number - 1) - 1)
+        self._last[session] = number
+
+    def remarks(self) -> Iterator[Remark]:
+        """Yields a sentence about them."""
+        if self._missing:
+            yield Remark(
+                f"{count_text(self._missing, 'frame')} missing: mcpsnoop dropped what it could not write in time"
+            )
+
+
+# ---- exports
+
+
+def _exported(export: Any, name: str) -> Iterator[Item]:
+    session = export.get("session") if isinstance(export, dict) else None
+    events = export.get("events") if isinstance(export, dict) else None
+    if not isinstance(session, dict) or not isinstance(events, list):
+        raise InvalidLine("expected an object in `session` and a list in `events`")
+    name, ident = _text(session.get("label")) or name, _text(session.get("id"))
+    for number, event in enumerate(events):
+        try:
+            if not isinstance(event, dict):
+                raise InvalidLine("expected an object")
+            yield _frame(event, None, name, ident, event.get("timestamp"), f"event {number}")
+        except InvalidLine as wrong:
+            yield LeftOut(f"event {number}", str(wrong), name)
+    missing = session.get("missing_frames")
+    if type(missing) is int and missing > 0:
+        yield Remark(f"{count_text(missing, 'frame')} missing: mcpsnoop dropped what it could not write in time")
+
+
+def _calls(har: Any, name: str) -> Iterator[Item]:
+    root = har.get("log") if isinstance(har, dict) else None
+    entries = root.get("entries") if isinstance(root, dict) else None
+    if not isinstance(entries, list):
+        raise InvalidLine("expected a list in `log.entries`")
+    frames: list[LoggedFrame] = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            frames += _call(entry, number, name)
+        except (AttributeError, JSONDecodeError, InvalidLine) as wrong:
+            reason = str(wrong) if isinstance(wrong, InvalidLine) else "expected an entry as mcpsnoop writes it"
+            yield LeftOut(f"entry {number - 1}", reason, name)
+    yield from in_order(frames)
+    if isinstance(root, dict) and _text(root.get("comment")).startswith("mcpsnoop: capture incomplete"):
+        yield Remark("the file says that mcpsnoop dropped frames")
+
+
+def _call(entry: Any, number: int, name: str) -> list[LoggedFrame]:
+    """The request of an entry, and its response."""
+    request, response = entry.get("request") or {}, entry.get("response") or {}
+    scheme, _, address = _text(request.get("url")).partition("://")
+    label, _, method = address.partition("/")
+    if scheme != "mcp" or not method:
+        raise InvalidLine("expected `mcp://SERVER/METHOD` in `request.url`")
+    method = _TOOL_CALL if method.startswith(f"{_TOOL_CALL}/") else method
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": number, "method": method}
+    params = _body((request.get("postData") or {}).get("text"))
+    if params is not None:
+        message["params"] = params
+    begun_ns = stamp_of_date(entry.get("startedDateTime"))
+    frames = [LoggedFrame(label or name, None, json_of(message), begun_ns)]
+    answer, status = _body((response.get("content") or {}).get("text")), response.get("status")
+    if status:
+        is_error = (
+            status != 200 and isinstance(answer, dict) and type(answer.get("code")) is int and "message" in answer
+        )
+        reply = {"jsonrpc": "2.0", "id": number, "error" if is_error else "result": answer}
+        time = entry.get("time")
+        is_timed = begun_ns is not None and isinstance(time, int | float) and 0 <= time < 1e12
+        ended_ns = begun_ns + round(time * MS) if is_timed else None
+        frames.append(LoggedFrame(label or name, None, json_of(reply), ended_ns))
+    return frames
+
+
+def _body(text: object) -> Any:
+    return loads(text) if isinstance(text, str) and text else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+FORM = Form(
+    title="a session of mcpsnoop",
+    sniff=sniff,
+    read=read,
+    lacks="a session of mcpsnoop has messages with compacted white space, and nothing of HTTP",
+)

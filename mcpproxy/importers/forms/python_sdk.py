@@ -1,0 +1,215 @@
+"""Debug logs of the Python SDK.
+
+The modules `mcp.client.sse`, `mcp.client.streamable_http` and `mcp.server.sse` of the official Python SDK log every
+message at the level DEBUG, and `sse_starlette`, which sends the events of their servers, logs each event:
+
+    2026-03-01 10:12:05,377 - mcp.client.sse - DEBUG - Sending client message: root=JSONRPCRequest(method='ping', params=None, jsonrpc='2.0', id=1)
+    2026-03-01 10:12:05,391 - mcp.client.sse - DEBUG - Received server message: root=JSONRPCResponse(jsonrpc='2.0', id=1, result={})
+    2026-03-01 10:12:05,391 - sse_starlette.sse - DEBUG - chunk: b'event: message\\r\\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\\r\\n\\r\\n'
+
+**Where it comes from.** Any program that uses the package `mcp`, of versions 1 or 2, and calls, for example,
+`logging.basicConfig(level=logging.DEBUG)`. It logs to stderr, or to the file that the program chooses; it has no usual place.
+What the format of the program puts in front of these words does not matter.
+
+**What a capture of it holds.** The messages in both directions of a client, or of a server over HTTP+SSE; of a server over
+Streamable HTTP, what it sent. A conversation begins when the server is initialized; its name is the host of
+the server, or the name that the server gave itself. A message that is logged several times in a row, because the program has
+several handlers or because the SDK has several lines about it, is recorded once.
+
+**What it lacks.** The text of messages: they are rewritten from what Python printed, so members without a value
+are absent. Responses that a client over Streamable HTTP received as JSON and not as events. Everything over stdio, which
+the SDK does not log. HTTP itself. If a program talks to several servers at the same time, its log does not say which
+message is whose: they are recorded for the server to which it connected last. Times have no zone; they are taken to be those
+of this machine, so set `TZ` for a log from elsewhere. A log in which `rich` wrapped long lines holds them only roughly; such
+messages are recorded as incomplete.
+
+Sources: [streamable_http.py](https://github.com/modelcontextprotocol/python-sdk/blob/main/src/mcp/client/streamable_http.py),
+[sse.py](https://github.com/modelcontextprotocol/python-sdk/blob/main/src/mcp/server/sse.py), logs
+[of a client and its server](https://github.com/ks6088ts-labs/mcp-python/blob/main/README.md) and
+[of a server with three handlers](https://github.com/mccuskero/py-cs-aviation-mcp-claude/blob/main/docs/troubleshoot/20260209/failing-all-tests.md).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from orjson import JSONDecodeError, loads
+
+from captures.verdict import Direction
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
+from mcpproxy.importers.printed_entries import Entry, printed_entries
+from mcpproxy.importers.printed_objects import printed_bytes, printed_object
+from mcpproxy.importers.source import Log
+from mcpproxy.importers.times import LoggedTime, time_in_text
+
+MAX_LATEST: Final = 8
+"""Messages of a direction with which the next one is compared, to find out whether it is one of them."""
+MAX_COPIED_AFTER_NS: Final = 50_000_000
+"""Nanoseconds between the same line of two handlers."""
+_ORDER: Final = (
+    b"Sending client message",
+    b"Received server message",
+    b"SSE message",
+    b"Received JSON",
+    b"Validated client message",
+    b"Sending session message to writer",
+    b"Sending message to writer",
+    b"Sending message via SSE",
+    b"chunk",
+)
+"""The words in front of messages; for one message, in this order."""
+_MESSAGE: Final = re.compile(
+    rb"(?:" + b"|".join(_ORDER) + rb"): "
+    rb"(?=root=JSONRPC|SessionMessage\(message=|JSONRPC\w+\(|jsonrpc='2|b['\"](?:event: message\\r\\n|\{)"
+    rb"|\{'(?:jsonrpc|method|id|params)': )"
+).search
+_START: Final = re.compile(
+    rb"(?:Connecting to (?P<transport>SSE|StreamableHTTP) endpoint: (?P<url>\S+)|Initializing server '(?P<name>[^']+)')"
+).search
+_WRAPPERS: Final = re.compile(r"(?:SessionMessage\(message=)?(?:JSONRPCMessage\()?(?:root=)?").match
+MAX_PLACE_BYTES: Final = 200
+"""Bytes at the end of a line in which `rich` names a place in the source."""
+_WRAPPED: Final = re.compile(rb"\s{2,}\w+\.py:\d+ *$").search
+"""The column of `rich` with the place in the source."""
+_DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
+_KINDS: Final = frozenset({"method", "result", "error"})
+_OF_CLIENT: Final = (b"Sending client message", b"Received server message", b"SSE message")
+_TO_CLIENT: Final = (b"Received server message", b"SSE message", b"Sending message via SSE", b"chunk")
+
+
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether it has a message as the SDK logs it."""
+    return _MESSAGE(head) is not None
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log."""
+    names = {"client": log.name, "server": log.name}
+    repetitions = _Repetitions()
+    for entry in printed_entries(log, _find):
+        if isinstance(entry, LeftOut):
+            yield entry
+            continue
+        time = time_in_text(entry.prefix.decode("utf-8", "replace"))
+        started = _START(entry.lines[0])
+        if started:
+            side = "client" if started["url"] else "server"
+            names[side] = _name(started) or log.name
+            repetitions = _Repetitions()
+            continue
+        yield from _frames(entry, time, names, repetitions)
+
+
+def _find(line: bytes) -> int | None:
+    match = _MESSAGE(line) or _START(line)
+    return match.start() if match else None
+
+
+def _name(started: re.Match[bytes]) -> str:
+    if started["name"]:
+        return started["name"].decode("utf-8", "replace")
+    try:
+        return urlsplit(started["url"].decode("utf-8", "replace")).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
+
+
+def _frames(entry: Entry, time: LoggedTime, names: dict[str, str], repetitions: "_Repetitions") -> Iterator[Item]:
+    words, _, text = entry.body.partition(b": ")
+    name = names["client" if words in _OF_CLIENT else "server"]
+    side: Direction = "s2c" if words in _TO_CLIENT else "c2s"
+    is_whole = True
+    if len(entry.lines) > 1:
+        lines = [_without_place(line) for line in entry.lines]
+        is_whole = lines == entry.lines
+        text = b"\n".join(lines).partition(b": ")[2]
+    messages = _messages(text.decode("utf-8", "replace"))
+    if not messages:
+        yield LeftOut(f"line {entry.number}", "expected a message as Python prints it", name)
+    for raw, message, was_printed in messages:
+        if not repetitions.include(side, message, words, time.stamp_ns):
+            yield LoggedFrame(name, side, raw, time.stamp_ns, time.is_exact, is_whole and was_printed)
+
+
+def _without_place(line: bytes) -> bytes:
+    """A line without the column of `rich` that names a place in the source."""
+    place = _WRAPPED(line, max(0, len(line) - MAX_PLACE_BYTES))
+    return line[: place.start()] if place else line
+
+
+def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
+    """The messages in an entry, their values, and whether all of each was printed."""
+    crossed = printed_bytes(text)
+    if crossed is None:
+        wrappers = _WRAPPERS(text)
+        return _printed(text[wrappers.end() if wrappers else 0 :])
+    body, is_whole = crossed
+    raws = [raw for raw in ([body] if body.startswith(b"{") else _DATA.findall(body)) if raw]
+    if is_whole:
+        return [(raw, _parsed(raw), True) for raw in raws]
+    return [message for raw in raws for message in _printed(raw.decode("utf-8", "replace"))]
+
+
+def _printed(text: str) -> list[tuple[bytes, Any, bool]]:
+    printed = printed_object(text)
+    if printed is None or not printed.members.keys() & _KINDS:
+        return []
+    return [(printed.json, printed.members, printed.is_whole)]
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return loads(raw)
+    except JSONDecodeError:
+        return raw
+
+
+class _Repetitions:
+    """The latest messages, because many logs have each of them several times.
+
+    The SDK has several lines about a message, always in the same order, and a program with several handlers has copies of
+    each line.
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[Direction, list[_Known]] = {"c2s": [], "s2c": []}
+
+    def include(self, side: Direction, message: Any, words: bytes, stamp_ns: int | None) -> bool:
+        """Takes the next message, with the words of its line; returns whether it is one of the latest."""
+        order = _ORDER.index(words)
+        latest = self._latest[side]
+        for known in reversed(latest):
+            if known.message != message:
+                continue
+            if order > known.order or (order == known.order and known is latest[-1] and known.is_copied(stamp_ns)):
+                known.order = order
+                return True
+            break
+        self._latest[side] = [*latest[1 - MAX_LATEST :], _Known(message, order, stamp_ns)]
+        return False
+
+
+@dataclass(slots=True)
+class _Known:
+    message: Any
+    order: int
+    """Where the words of its latest line are in `_ORDER`."""
+    stamp_ns: int | None
+
+    def is_copied(self, stamp_ns: int | None) -> bool:
+        """Whether a line with the same words and this time is a copy by another handler, not a message that was sent again."""
+        if self.stamp_ns is None and stamp_ns is None:
+            return isinstance(self.message, dict) and "id" in self.message
+        return self.stamp_ns is None or stamp_ns is None or abs(stamp_ns - self.stamp_ns) <= MAX_COPIED_AFTER_NS
+
+
+FORM = Form(
+    title="a debug log of the Python SDK",
+    sniff=sniff,
+    read=read,
+    lacks="such a log has messages as Python printed them, without a time zone and without HTTP",
+    generality=1,  # Logs of clients hold what their servers wrote to stderr.
+)

@@ -1,0 +1,219 @@
+"""Text with JSON-RPC messages.
+
+Any text in which whole messages stand, each at the end of an entry, such as the output of a program that prints what its transport
+sends and receives:
+
+    2026-03-01T10:12:05.377Z [transport] sending: {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+    <-- {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}
+    client -> server {
+      "jsonrpc": "2.0",
+      "method": "notifications/initialized"
+    }
+    Received: { jsonrpc: '2.0', id: 2, result: { tools: [ [Object] ] } }
+    {"time":"2026-03-01T10:12:05Z","direction":"server_to_client","payload":{"jsonrpc":"2.0","id":3,"result":{}}}
+
+**Where it comes from.** Wrappers of a transport of the TypeScript SDK that log `send` and `onmessage`; `LoggingTransport` of the
+[Go SDK](https://github.com/modelcontextprotocol/go-sdk/blob/main/mcp/transport.go) (`write:`, `read:`); gateways and clients such as
+[Warp](https://github.com/tim-smart/effect-mcp/issues/18); conversations that people pasted. It has no usual place. This form is
+used only if no other fits.
+
+**What a capture of it holds.** Objects with the member `jsonrpc`, on one line or over several indented lines, as JSON or as
+`console.log` prints them. Everything else is skipped. The direction comes from the words or arrows in front of a message, or in the
+line before it; if a message is a member of an object of JSON, also from those behind it:
+
+| in front | direction |
+|---|---|
+| `client -> server`, `client_to_server`, `to server`, `from client`, `Local→Remote`, `stdin`, `c2s` | from the client |
+| `server -> client`, `server_to_client`, `to client`, `from server`, `Remote→Local`, `stdout`, `s2c` | from the server |
+| `send`, `sending`, `sent`, `write`, `outgoing`, `-->`, `>>`, `→`, `📤` | from the side that wrote the log |
+| `receive`, `received`, `recv`, `read`, `incoming`, `<--`, `<<`, `←`, `📥` | from the other side |
+| none of them | that which the method implies; a response comes from the side that did not send its request |
+
+The side that wrote the log is the one that sends, or does not receive, the first message that only one side may send.
+
+**What it lacks.** Usually stderr, and often times; times without a zone are taken to be those of this machine. Which message belongs to
+which server, if there are several. What `console.log` does not print, such as `[Object]`: these messages are recorded as
+incomplete, and so are those that were cut or shortened by hand.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from orjson import JSONDecodeError, loads
+
+from captures.verdict import Direction
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.guessed_sides import certain_side
+from mcpproxy.importers.json_text import end_of_value
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
+from mcpproxy.importers.opening import first_message
+from mcpproxy.importers.printed_entries import Entry, printed_entries
+from mcpproxy.importers.printed_objects import printed_object
+from mcpproxy.importers.source import Log
+from mcpproxy.importers.times import LoggedTime, time_in_text
+
+MAX_CONTEXT_BYTES: Final = 512
+"""Bytes on each side of a message in which its direction and time are looked for."""
+MAX_NESTED: Final = 4
+"""Objects around a message in its line."""
+_MEMBER: Final = rb"(?:jsonrpc|id|method|params|result|error)"
+_OBJECT: Final = re.compile(rb"""(?:\[\s*)?\{\s*(?:%b\s*:|["']%b["']\s*:|$)""" % (_MEMBER, _MEMBER)).search
+_VERSION: Final = re.compile(rb"""jsonrpc["']?\s*:\s*["']2""").search
+_ANNOUNCES: Final = re.compile(rb"(?::|-|=|>|<|\xe2\x86[\x90\x92]|\xf0\x9f\x93[\xa4\xa5])\s*$").search
+"""The end of a line that is about the message in the next one."""
+_KINDS: Final = frozenset({"method", "result", "error"})
+_CLIENT: Final = "(?:the )?(?:client|editor|host|local)(?![a-z])"
+_SERVER: Final = "(?:the )?(?:server|remote|upstream|child)(?![a-z])"
+_TO: Final = "(?: ?(?:-+>|=+>|[→⇒]) ?|(?:^|[ _-])to[ _-])"
+_BY: Final = "(?: ?(?:<-+|<=+|[←⇐]) ?|(?:^|[ _-])from[ _-])"
+_FROM_CLIENT: Final = re.compile(
+    rf"(?i){_CLIENT}{_TO}|{_TO}{_SERVER}|{_BY}{_CLIENT}|{_SERVER}{_BY}|clientToServer|\bc2s\b|\bstdin\b"
+).search
+_FROM_SERVER: Final = re.compile(
+    rf"(?i){_SERVER}{_TO}|{_TO}{_CLIENT}|{_BY}{_SERVER}|{_CLIENT}{_BY}|serverToClient|\bs2c\b|\bstdout\b"
+).search
+_WAYS: Final = re.compile(
+    r"(?i)\b(?P<out>sen[dt]|sends|sending|writ(?:e|es|ing)|wrote|outgoing|outbound|tx|(?<=\")out(?=\"))\b"
+    r"|\b(?P<in>receive[ds]?|receiving|recv|reads?|reading|got|incoming|inbound|onmessage|rx|(?<=\")in(?=\"))\b"
+    r"|(?P<right>(?<![-=<])[-=]+>(?!>)|>{2,3}|[→⇒📤]|^ *> *$)|(?P<left><[-=]+(?![-=>])|<{2,3}|[←⇐📥]|^ *< *$)"
+).finditer
+_OUT: Final = ("out", "right")
+_WITHOUT_DIGITS: Final = re.compile(r"\b\d+").sub
+_EPOCH: Final = re.compile(r'"(?:t|ts|time|timestamp)": ?(\d{13}|\d{10}(?:\.\d{1,9})?)[,}]').search
+_OPPOSITE: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
+
+
+class _Message(NamedTuple):
+    """A message in a text."""
+
+    raw: bytes
+    is_whole: bool
+    context: str
+    """What stands in front of it, and, if that is JSON, behind it."""
+
+
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether there is a message."""
+    if not _VERSION(head):
+        return False
+    return any(
+        isinstance(message, _Message)
+        for entry in _entries(Log(io.BytesIO(head), file_name))
+        for message in _messages(entry)
+    )
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log."""
+    sends = _sender(log)
+    for entry in _entries(log):
+        for message in _messages(entry):
+            if isinstance(message, LeftOut):
+                yield message
+                continue
+            time = _time(message.context)
+            side = _side(message.context, sends)
+            yield LoggedFrame(log.name, side, message.raw, time.stamp_ns, time.is_exact, message.is_whole)
+
+
+def _entries(log: Log) -> Iterator[Entry | LeftOut]:
+    return printed_entries(log, _find)
+
+
+def _find(line: bytes) -> int | None:
+    match = _OBJECT(line)
+    return match.start() if match else None
+
+
+def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
+    """Yields the messages of an entry; objects that are none are skipped."""
+    if isinstance(entry, LeftOut):
+        yield entry
+        return
+    body = entry.body
+    if b"jsonrpc" not in body:
+        return
+    prefix = entry.prefix if entry.prefix.strip() or not _ANNOUNCES(entry.before[-MAX_CONTEXT_BYTES:]) else entry.before
+    is_json = (prefix + body[:1]).lstrip().startswith(b"{")
+    start = end = tried = count = 0
+    while tried < MAX_NESTED and (match := _OBJECT(body, start)):
+        found = _message(body, match.start(), entry.end if not match.start() else None)
+        if found is None:
+            start, tried = match.end(), tried + 1
+            continue
+        before = (b"" if count else prefix) + body[end : match.start()]
+        raw, end, is_whole = found
+        after = body[end : end + MAX_CONTEXT_BYTES] if is_json else b""
+        yield _Message(raw, is_whole, (before[-MAX_CONTEXT_BYTES:] + after).decode("utf-8", "replace"))
+        start, count = end, count + 1
+    if not count and _VERSION(body):
+        yield LeftOut(f"line {entry.number}", "expected a JSON-RPC message")
+
+
+def _message(text: bytes, start: int, known_end: int | None) -> tuple[bytes, int, bool] | None:
+    """The message that begins there, the offset after it, and whether it is whole; `known_end` is that offset."""
+    after = known_end or end_of_value(text, start)
+    raw = text[start:after]
+    try:
+        value = loads(raw)
+    except JSONDecodeError:
+        printed = printed_object(raw.decode("utf-8", "replace"))
+        if printed is None or "jsonrpc" not in printed.members or not printed.members.keys() & _KINDS:
+            return None
+        return printed.json, after or len(text), printed.is_whole and after is not None
+    message = value[0] if isinstance(value, list) and value else value
+    return (raw, after or len(text), True) if isinstance(message, dict) and "jsonrpc" in message else None
+
+
+def _side(context: str, sends: Direction) -> Direction | None:
+    """The direction of a message, if the words around it tell, given that of messages that the log's side sends."""
+    named, is_sent = _told(_WITHOUT_DIGITS("", context))
+    if named is not None or is_sent is None:
+        return named
+    return sends if is_sent else _OPPOSITE[sends]
+
+
+@lru_cache(1024)
+def _told(words: str) -> tuple[Direction | None, bool | None]:
+    """The direction that the words around a message name, and whether they say that it was sent or received.
+
+    The words closest to the message count, and words before arrows, since `→` may mean "leads to".
+    """
+    is_from_client, is_from_server = bool(_FROM_CLIENT(words)), bool(_FROM_SERVER(words))
+    named: Direction = "c2s" if is_from_client else "s2c"
+    ways = [match.lastgroup or "" for match in _WAYS(words)]
+    way = next(reversed([way for way in ways if way in ("out", "in")] or ways), None)
+    return None if is_from_client == is_from_server else named, None if way is None else way in _OUT
+
+
+def _sender(log: Log) -> Direction:
+    """The direction of messages that the side sends which wrote the log; the client's, if nothing tells."""
+    for entry in _entries(Log(io.BytesIO(log.head), log.file_name)):
+        for message in _messages(entry):
+            if isinstance(message, LeftOut):
+                continue
+            side = certain_side(first_message(message.raw).get("method"))
+            named, is_sent = _told(_WITHOUT_DIGITS("", message.context))
+            if side is not None and is_sent is not None and named is None:
+                return side if is_sent else _OPPOSITE[side]
+    return "c2s"
+
+
+def _time(context: str) -> LoggedTime:
+    epoch = _EPOCH(context)
+    if epoch is None:
+        return time_in_text(context)
+    digits = epoch[1].replace(".", "")
+    return LoggedTime(int(digits.ljust(19, "0")[:19]), len(digits) > 10)
+
+
+FORM = Form(
+    title="a text with JSON-RPC messages",
+    sniff=sniff,
+    read=read,
+    lacks="such a text has messages as a program printed them, and does not always say who sent them, or when",
+    generality=2,
+)

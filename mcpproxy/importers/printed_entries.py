@@ -1,0 +1,111 @@
+"""Entries of logs that end with an object, which may span lines."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.importers.json_text import Nesting
+from mcpproxy.importers.log_items import LeftOut
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
+
+MAX_ENTRY_LINES: Final = 1_000_000
+"""Lines over which an object may span."""
+_COMPOSED: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
+"""What docker compose puts in front of a line: the name of the container."""
+_COLOURS: Final = re.compile(rb"\x1b\[[0-9;]{0,32}m").sub
+_VERSION: Final = b"jsonrpc"
+_CONTINUES: Final = re.compile(rb"[\s}\])]").match
+
+
+@dataclass
+class Entry:
+    """An entry that ends with an object."""
+
+    number: int
+    """The line in which it begins."""
+    before: bytes
+    """The line before it, if that ends with no object."""
+    prefix: bytes
+    """What stands in front of the object, in its line."""
+    lines: list[bytes] = field(default_factory=list)
+    end: int | None = None
+    """The offset in `body` after the object; None if its brackets are not all closed, or if nobody has looked."""
+
+    @property
+    def body(self) -> bytes:
+        """The object, and what follows it in its last line."""
+        return b"\n".join(self.lines)
+
+
+def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[Entry | LeftOut]:
+    """Yields the entries of a log in order, and lines that are too long.
+
+    A line continues an object that is not closed if it is indented or begins with a closing bracket, but an object that
+    is not a message gives way to one that is.
+
+    Args:
+        log: the log.
+        find: returns where in a line an object begins; None if the line has none.
+    """
+    unfinished: _Unfinished | None = None
+    before = b""
+    for number, line in log.lines():
+        if len(line) > MAX_INPUT_LINE_BYTES:
+            yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+            continue
+        text = _plain(line)
+        is_taken = unfinished is not None and unfinished.take(text, find)
+        if unfinished is not None and not is_taken:
+            yield unfinished.entry
+            unfinished, before = None, b""
+        if unfinished is None:
+            start = find(text)
+            if start is None:
+                before = text
+                continue
+            unfinished, before = _Unfinished(number, before, text, start), b""
+        if unfinished.entry.end is not None:
+            yield unfinished.entry
+            unfinished = None
+    if unfinished is not None:
+        yield unfinished.entry
+
+
+class _Unfinished:
+    """An entry of which more lines may come."""
+
+    def __init__(self, number: int, before: bytes, text: bytes, start: int) -> None:
+        """`text` is its first line, and `start` where in that the object begins."""
+        body = text[start:]
+        # To parse JSON takes a tenth of the time that it takes to look for its end, which most entries do without.
+        self.entry = Entry(number, before, text[:start], [body], len(body) if is_json(body) else None)
+        self._nesting: Nesting | None = None
+        self._size = len(body) + 1
+        self._has_version = _VERSION in body
+
+    def take(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
+        """Adds the next line, and returns True, if that continues the object."""
+        if not _CONTINUES(text):
+            return False
+        if self._nesting is None:
+            self._nesting = Nesting()
+            self.entry.end = self._nesting.end(self.entry.lines[0])
+        has_version = _VERSION in text
+        is_next = has_version and not self._has_version and find(text) is not None
+        is_full = self._size + len(text) > MAX_INPUT_LINE_BYTES or len(self.entry.lines) == MAX_ENTRY_LINES
+        if self.entry.end is not None or is_next or is_full:
+            return False
+        end = self._nesting.end(text)
+        self.entry.end = None if end is None else self._size + end
+        self.entry.lines.append(text)
+        self._size += len(text) + 1
+        self._has_version |= has_version
+        return True
+
+
+def _plain(line: bytes) -> bytes:
+    """A line without colours and the name of a container."""
+    plain = _COLOURS(b"", line) if b"\x1b" in line else line
+    composed = _COMPOSED(plain)
+    return plain[composed.end() if composed else 0 :].rstrip(b"\r\n")

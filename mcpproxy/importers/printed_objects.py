@@ -1,0 +1,250 @@
+"""Objects as Python and JavaScript print them: `Request(id=1, params={'a': None})`, `{ id: 1, params: [Object] }`.
+
+What they print is not JSON, and may leave out what is nested, or be cut by a log. The reader is linear and bounded in
+depth.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcpproxy.importers.source import json_of
+
+MAX_PRINTED_DEPTH: Final = 100
+"""Objects within objects; JavaScript prints three by default."""
+_TOKEN: Final = re.compile(
+    r"""\s*+(?:(?P<text>b?(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`))
+    | (?P<skipped>\#[^\n]*+|\[Object:\ null\ prototype\]|<ref\ \*\d+>)
+    | (?P<more>\.\.\.\ \d+\ more\ (?:items?|characters?|properties|property))
+    | (?P<hidden>\[(?:Object|Array|Circular\ \*\d+|(?:[GS]etter|Function|Symbol|class)\b[^\]\n]*+)\]|<[^<>\n]*+>)
+    | (?P<number>-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?n?)(?![\w.])
+    | (?P<name>[A-Za-z_$][\w$.]*+)
+    | (?P<mark>[{}\[\](),:=+]))""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|(.))", re.DOTALL
+)
+_BYTES: Final = re.compile(
+    r"""b(?P<quote>["'])(?P<text>(?:(?!(?P=quote))[^\\]|\\.)*+)(?P<end>(?P=quote)?)""", re.DOTALL
+).match
+_LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
+_WORDS: Final = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+_HIDDEN: Final = object()
+"""A value that was not printed."""
+_UNDEFINED: Final = object()
+"""A value that JSON leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedObject:
+    """An object that was printed."""
+
+    members: dict[str, Any]
+    is_whole: bool
+    """Whether all of it was printed; members that were not are absent."""
+
+    @property
+    def json(self) -> bytes:
+        """It as JSON."""
+        return json_of(self.members)
+
+
+def printed_object(text: str) -> PrintedObject | None:
+    """Returns the object with which a text begins, as far as it goes; None if there is none.
+
+    Args:
+        text: `{'a': 1}` or `{ a: 1 }`, with or without the name of a class in front; `Name(a=1)`; or `a=1 b=2`. What
+            follows it is ignored.
+    """
+    reader = _Reader(text)
+    try:
+        members = reader.members()
+    except _Unreadable:
+        return None
+    return PrintedObject(members, reader.is_whole)
+
+
+def printed_bytes(text: str) -> tuple[bytes, bool] | None:
+    """Returns the bytes that Python printed at the beginning of a text, as `b'…'`, and whether they end there.
+
+    None if there are none.
+    """
+    match = _BYTES(text)
+    return match and (_unescaped(match["text"]).encode("latin-1", "replace"), bool(match["end"]))
+
+
+class _Unreadable(Exception):
+    """A text is not an object that was printed."""
+
+
+class _Reader:
+    """Reads a text from its beginning."""
+
+    def __init__(self, text: str) -> None:
+        self.is_whole = True
+        self._text, self._offset = text, 0
+        self._kind = self._word = ""
+        """The next token: which group of `_TOKEN` it is, and its text; empty where the text ends or makes no sense."""
+        self._match = _TOKEN.scanner(text).match  # type: ignore[attr-defined] # undocumented, but it is what `finditer` uses
+        self._next()
+
+    def members(self) -> dict[str, Any]:
+        """Returns the object at the beginning."""
+        if self._names_argument:
+            return self._pairs("=", "", 0)
+        value = self._value(0)
+        if not isinstance(value, dict):
+            raise _Unreadable
+        return value
+
+    @property
+    def _names_argument(self) -> bool:
+        return self._kind == "name" and self._text.startswith("=", self._offset)
+
+    def _next(self) -> None:
+        match = self._match()
+        while match is not None and match.lastgroup == "skipped":
+            match = self._match()
+        if match is None:
+            self._kind = self._word = ""
+            return
+        kind = match.lastgroup
+        self._kind, self._word, self._offset = kind, match[kind], match.end()
+
+    def _takes(self, mark: str) -> bool:
+        if self._word != mark or self._kind != "mark":
+            return False
+        self._next()
+        return True
+
+    def _is_cut(self) -> bool:
+        """Whether the text ends here, or goes on with something that is never printed."""
+        self.is_whole &= bool(self._kind)
+        return not self._kind
+
+    def _value(self, depth: int) -> Any:
+        if depth > MAX_PRINTED_DEPTH:
+            raise _Unreadable
+        kind, word = self._kind, self._word
+        if not kind:
+            return self._hidden()
+        if kind == "text":
+            return self._string()
+        self._next()
+        if kind == "number":
+            return self._number(word.rstrip("n"))
+        if kind == "hidden":
+            return self._hidden()
+        if kind == "name":
+            return self._named(word, depth)
+        if word == "{":
+            return self._pairs(":", "}", depth)
+        if word in ("[", "("):
+            return self._items("]" if word == "[" else ")", depth)
+        raise _Unreadable
+
+    def _number(self, word: str) -> int | float:
+        try:
+            return int(word) if word.lstrip("-").isdigit() else float(word)
+        except ValueError:
+            raise _Unreadable from None
+
+    def _named(self, word: str, depth: int) -> Any:
+        if self._takes("("):
+            return self._called(depth)
+        if self._takes("{"):
+            return self._pairs(":", "}", depth)
+        if word in _WORDS:
+            return _WORDS[word]
+        self.is_whole &= word == "undefined"
+        return _UNDEFINED if word == "undefined" else _HIDDEN
+
+    def _called(self, depth: int) -> Any:
+        """The arguments of a constructor: its names and values, or its only value."""
+        if self._names_argument:
+            return self._pairs("=", ")", depth)
+        items = self._items(")", depth)
+        # `Map(1) { … }` of JavaScript.
+        if self._takes("{"):
+            return self._pairs("=", "}", depth)
+        return items[0] if len(items) == 1 else self._hidden()
+
+    def _hidden(self) -> object:
+        self.is_whole = False
+        return _HIDDEN
+
+    def _pairs(self, mark: str, end: str, depth: int) -> dict[str, Any]:
+        """Names and values up to `end`, or to something else if `end` is empty."""
+        pairs: dict[str, Any] = {}
+        while not (end and self._takes(end)):
+            if self._kind == "more":
+                self.is_whole = False
+                self._next()
+                continue
+            if not end and not self._names_argument:
+                return pairs
+            name = self._name()
+            if not self._takes(mark):
+                if self._is_cut():
+                    return pairs
+                raise _Unreadable
+            value = self._value(depth + 1)
+            # The Python SDK sends no members of its models without a value, except the id of an error.
+            is_unset = mark == "=" and value is None and name != "id"
+            if value is not _HIDDEN and value is not _UNDEFINED and not is_unset:
+                pairs[name] = value
+            if not self._takes(",") and self._word != end and end and not self._is_cut():
+                raise _Unreadable
+        return pairs
+
+    def _name(self) -> str:
+        word = self._word
+        if self._kind == "text":
+            return str(self._string())
+        if self._kind not in ("name", "number", ""):
+            raise _Unreadable
+        self._next()
+        return word
+
+    def _items(self, end: str, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while not self._takes(end):
+            if self._kind == "more":
+                self.is_whole = False
+                self._next()
+                continue
+            if self._is_cut():
+                return items
+            value = self._value(depth + 1)
+            if value is not _HIDDEN:
+                items.append(None if value is _UNDEFINED else value)
+            if not self._takes(",") and self._word != end and not self._is_cut():
+                raise _Unreadable
+        return items
+
+    def _string(self) -> str:
+        """A string, which JavaScript may have split: `'a\\n' + 'b'`."""
+        parts = [_unescaped(self._word.removeprefix("b")[1:-1])]
+        self._next()
+        while self._takes("+") and not self._is_cut():
+            if self._kind != "text":
+                raise _Unreadable
+            parts.append(_unescaped(self._word[1:-1]))
+            self._next()
+        if self._kind == "more":
+            self.is_whole = False
+            self._next()
+        return "".join(parts)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(_character, text) if "\\" in text else text
+
+
+def _character(match: re.Match[str]) -> str:
+    letter = match[5]
+    if letter is not None:
+        return _LETTERS.get(letter, letter)
+    code = int(next(digits for digits in match.groups()[:4] if digits), 16)
+    return chr(code) if code <= 0x10FFFF else "\ufffd"
