@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
-from captures.exact_judge import has_half_pair
+from captures.exact_judge import has_lone_surrogate
 
 Ambiguity: TypeAlias = Literal["not JSON", "too deep", "duplicate member"]
 
@@ -59,7 +59,7 @@ def _walked(raw: bytes) -> Ambiguity | None:
         return NOT_JSON
     except RecursionError:
         return TOO_DEEP
-    if has_half_pair(text):
+    if has_lone_surrogate(text):
         return NOT_JSON
     return DUPLICATE if is_repeated else None
 

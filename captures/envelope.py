@@ -23,7 +23,7 @@ from captures.flawless import MAX_METHOD_NAMES, read, verdict
 # isort: split
 from orjson import dumps, loads
 
-from captures.exact_judge import is_too_much, judge_exactly, nesting
+from captures.exact_judge import is_too_large_to_judge, judge_exactly, nesting_depth
 from captures.limits import (
     DEEP,
     EXACT_JUDGE_LIMIT,
@@ -69,7 +69,7 @@ def judge(
         whole: false where the stream ended before the delimiter.
         limit: bytes above which the verdict is `unjudged`; a frame of more than a million values is `unjudged`, too.
     """
-    if is_too_much(raw, limit):
+    if is_too_large_to_judge(raw, limit):
         return UNJUDGED
     return (verdict(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
 
@@ -78,7 +78,7 @@ def judge_and_read(
     raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int
 ) -> tuple[Envelope, dict[str, Any] | None, bool]:
     """The same verdict; for a flawless message, also the message, and whether orjson would write the same bytes."""
-    if is_too_much(raw, limit):
+    if is_too_large_to_judge(raw, limit):
         return UNJUDGED, None, False
     message = read(raw) if whole else None
     return message or (judge_exactly(raw, direction, unit, whole=whole, limit=limit), None, False)
@@ -161,7 +161,7 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
     middles = []
     for raw in lines:
         size = len(raw)
-        if size <= _SHALLOW or (size <= MAX_RECORDER_JUDGED_BYTES and nesting(raw) <= DEEP):
+        if size <= _SHALLOW or (size <= MAX_RECORDER_JUDGED_BYTES and nesting_depth(raw) <= DEEP):
             try:
                 read = loads(raw)
                 count = len(read)

@@ -49,7 +49,7 @@ def judge_exactly(
     `error` at the top level); the last one counts, as with most parsers. The elements of a batch are separate messages
     and are not examined.
     """
-    if is_too_much(raw, limit):
+    if is_too_large_to_judge(raw, limit):
         return UNJUDGED
     try:
         text = raw.decode()
@@ -58,32 +58,38 @@ def judge_exactly(
             return Envelope("invalid", problem="framing/invalid-utf8")
         text = raw.decode(errors="replace")  # cut inside a character: unreadable, but not an encoding fault
     if text.startswith("\ufeff"):
-        return _judge_text(text[1:], nesting(raw), direction, unit, whole)._replace(problem="framing/bom")
-    return _judge_text(text, nesting(raw), direction, unit, whole)
+        return _judge_text(text[1:], nesting_depth(raw), direction, unit, whole)._replace(problem="framing/bom")
+    return _judge_text(text, nesting_depth(raw), direction, unit, whole)
 
 
 def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> Envelope:
-    if depth > TOO_DEEP and text[_skip(text, 0)] in "[{":
+    if depth > TOO_DEEP and text[_skip_whitespace(text, 0)] in "[{":
         return Envelope("unjudged", problem="framing/too-deep")
     try:
-        json = _Json(text, depth, is_unfinished=unit == "line" and not whole)
+        json = _JsonText(text, depth, is_unfinished=unit == "line" and not whole)
     except ValueError:
-        return Envelope("invalid", problem=_unreadable(text, depth, direction, unit, whole))
+        return Envelope("invalid", problem=_not_json_rule(text, depth, direction, unit, whole))
     except RecursionError:  # the caller had used up the stack: Python 3.11 counts its frames and the parser's as one
         return Envelope("unjudged", problem="framing/too-deep")
-    ident, method = json.token("id"), json.text("method")
-    omitted = [name for name, is_kept in (("id", _keeps_id(ident)), ("method", _keeps_method(method))) if not is_kept]
+    ident, method = json.token("id"), json.string_value("method")
+    omitted = [
+        name
+        for name, is_kept in (("id", _is_recordable_id(ident)), ("method", _is_recordable_method(method)))
+        if not is_kept
+    ]
     return Envelope(
         kind=json.kind,
         id=ident.encode() if ident and "id" not in omitted else None,
         method=method if "method" not in omitted else None,
-        code=json.code if abs(json.code or 0) <= SAFE else None,
-        problem=next((rule for rule, breaks in _RULES.get(json.first, _OF_ANY_TEXT) if breaks(json)), None),
+        code=json.error_code if abs(json.error_code or 0) <= SAFE else None,
+        problem=next(
+            (rule for rule, breaks in _RULES_BY_FIRST_CHAR.get(json.first_char, _TEXT_RULES) if breaks(json)), None
+        ),
         omitted=tuple(omitted),
     )
 
 
-def _keeps_id(token: str) -> bool:
+def _is_recordable_id(token: str) -> bool:
     if not token or token[0] in "[{" or len(token.encode()) > MAX_ENVELOPE_TEXT_BYTES:
         return not token
     # The content of a record must be readable by other parsers, too.
@@ -95,7 +101,7 @@ def _keeps_id(token: str) -> bool:
         return False
 
 
-def _keeps_method(method: str | None) -> bool:
+def _is_recordable_method(method: str | None) -> bool:
     try:
         return method is None or len(method.encode()) <= MAX_ENVELOPE_TEXT_BYTES
     except UnicodeEncodeError:
@@ -105,12 +111,20 @@ def _keeps_method(method: str | None) -> bool:
 # --- one text, read ---------------------------------------------------------------------------------------------------
 
 _BRACKETS: Final = b"[]{}"
-_STEPS: Final = bytes.maketrans(_BRACKETS, b"\x01\xff\x01\xff")
+_DEPTH_STEPS: Final = bytes.maketrans(_BRACKETS, b"\x01\xff\x01\xff")
 _NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(_BRACKETS + b'"'))
-_SPACE: Final = re.compile(r"[ \t\n\r]*+")
+_WHITESPACE: Final = re.compile(r"[ \t\n\r]*+")
 _COLON: Final = re.compile(r"[ \t\n\r]*+:[ \t\n\r]*+")
-_NEXT: Final = re.compile(r"[ \t\n\r]*+([,}])[ \t\n\r]*+")
-_SHAPES: Final = {"": "absent", "{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+_COMMA_OR_BRACE: Final = re.compile(r"[ \t\n\r]*+([,}])[ \t\n\r]*+")
+_JSON_TYPES: Final = {
+    "": "absent",
+    "{": "object",
+    "[": "array",
+    '"': "string",
+    "t": "boolean",
+    "f": "boolean",
+    "n": "null",
+}
 
 _Decode: TypeAlias = Callable[[str, int], tuple[Any, int]]
 
@@ -120,7 +134,7 @@ class _Member(NamedTuple):
     token: str
 
 
-class _Json:
+class _JsonText:
     """One JSON text: the members at its top level, and any oddities found in it.
 
     Raises ValueError if the text is not JSON. NaN and Infinity are noted and accepted, unless one is the whole text.
@@ -130,39 +144,39 @@ class _Json:
         self.source = text
         self.is_deep = depth > DEEP
         self.is_unfinished = is_unfinished
-        self.has_constant = self.is_repeated = False
+        self.has_constant = self.has_duplicate = False
         self.members: dict[str, _Member] = {}
         # Integers stay text: int() refuses those of more than 4,300 digits.
-        decode = JSONDecoder(parse_int=str, parse_constant=self._notice).raw_decode
-        at = _skip(text, 0)
-        self.first = text[at : at + 1]
-        if self.first == "{":
-            self.members, self.is_repeated, end = _members(text, at, MEMBERS, decode)
+        decode = JSONDecoder(parse_int=str, parse_constant=self._note_constant).raw_decode
+        at = _skip_whitespace(text, 0)
+        self.first_char = text[at : at + 1]
+        if self.first_char == "{":
+            self.members, self.has_duplicate, end = _members(text, at, MEMBERS, decode)
         else:
             self.value, end = decode(text, at)
-        if _skip(text, end) < len(text) or (self.has_constant and self.first not in "[{"):
+        if _skip_whitespace(text, end) < len(text) or (self.has_constant and self.first_char not in "[{"):
             raise ValueError("not one JSON value")
-        self.shapes = {name: _shape(member.token) for name, member in self.members.items()}
+        self.json_types = {name: _json_type(member.token) for name, member in self.members.items()}
         self.kind = self._kind()
-        self.outcome = {self.shape("result"), self.shape("error")}
-        self.message = "absent"
-        self.code: int | None = None
-        if self.kind == "error" and self.shape("error") == "object":
+        self.outcome_types = {self.json_type("result"), self.json_type("error")}
+        self.error_message_type = "absent"
+        self.error_code: int | None = None
+        if self.kind == "error" and self.json_type("error") == "object":
             error, _, _ = _members(self.token("error"), 0, frozenset({"code", "message"}), decode)
-            self.message = _shape(error["message"].token if "message" in error else "")
-            self.code = _integer(error["code"].token) if "code" in error else None
+            self.error_message_type = _json_type(error["message"].token if "message" in error else "")
+            self.error_code = _exact_integer(error["code"].token) if "code" in error else None
 
-    def _notice(self, _constant: str) -> None:
+    def _note_constant(self, _constant: str) -> None:
         self.has_constant = True
 
     def _kind(self) -> Kind:
         """The kind of message, by the members present; between a result and an error, the one that is not null."""
-        if self.first == "[":
+        if self.first_char == "[":
             return "batch"
         if "method" in self:
-            is_request = "result" in self or "error" in self or ("id" in self and not self.notifies())
+            is_request = "result" in self or "error" in self or ("id" in self and not self.names_notification())
             return "request" if is_request else "notification"
-        if "error" in self and ("result" not in self or self.shape("error") != "null"):
+        if "error" in self and ("result" not in self or self.json_type("error") != "null"):
             return "error"
         return "response" if "result" in self else "invalid"
 
@@ -173,17 +187,17 @@ class _Json:
         """The member's value, verbatim; empty if there is no such member."""
         return self.members[name].token if name in self.members else ""
 
-    def shape(self, name: str) -> str:
+    def json_type(self, name: str) -> str:
         """The JSON type of the member's value, or `absent`."""
-        return self.shapes.get(name, "absent")
+        return self.json_types.get(name, "absent")
 
-    def text(self, name: str) -> str | None:
+    def string_value(self, name: str) -> str | None:
         """The member's value, if it is a string."""
-        return self.members[name].value if self.shape(name) == "string" else None
+        return self.members[name].value if self.json_type(name) == "string" else None
 
-    def notifies(self) -> bool:
+    def names_notification(self) -> bool:
         """Whether the method's name is that of a notification."""
-        return (self.text("method") or "").startswith(NOTIFICATIONS)
+        return (self.string_value("method") or "").startswith(NOTIFICATIONS)
 
 
 def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tuple[dict[str, _Member], bool, int]:
@@ -193,7 +207,7 @@ def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tup
     """
     members: dict[str, _Member] = {}
     is_repeated = False
-    at = _skip(text, at + 1)
+    at = _skip_whitespace(text, at + 1)
     if text.startswith("}", at):
         return members, is_repeated, at + 1
     mark = ","
@@ -206,7 +220,7 @@ def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tup
         if name in wanted:
             is_repeated = is_repeated or name in members
             members[name] = _Member(value, text[at:end])
-        then = _expect(_NEXT, text, end)
+        then = _expect(_COMMA_OR_BRACE, text, end)
         mark, at = then[1], then.end()
     return members, is_repeated, at
 
@@ -218,15 +232,15 @@ def _expect(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
     return match
 
 
-def _skip(text: str, at: int) -> int:
-    return _expect(_SPACE, text, at).end()
+def _skip_whitespace(text: str, at: int) -> int:
+    return _expect(_WHITESPACE, text, at).end()
 
 
-def _shape(token: str) -> str:
-    return _SHAPES.get(token[:1], "number")
+def _json_type(token: str) -> str:
+    return _JSON_TYPES.get(token[:1], "number")
 
 
-def nesting(raw: bytes) -> int:
+def nesting_depth(raw: bytes) -> int:
     """How many levels the arrays and objects of a JSON text nest; 0 if it has too few brackets to be deep.
 
     One pass without recursion, exact up to the byte at which a parser would give up.
@@ -235,15 +249,15 @@ def nesting(raw: bytes) -> int:
         return 0
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
     outside = b"".join(bare.replace(b'""', b"").split(b'"')[::2])  # two quotes less: the rest stays inside or outside
-    return max(accumulate(memoryview(outside.translate(_STEPS)).cast("b")), default=0)
+    return max(accumulate(memoryview(outside.translate(_DEPTH_STEPS)).cast("b")), default=0)
 
 
-_SIGNS: Final = b"[{,:"
-_NEITHER_SIGN_NOR_QUOTE: Final = bytes(set(range(256)) - set(_SIGNS + b'"'))
-_STRETCH: Final = 64 << 10
+_STRUCTURAL_CHARS: Final = b"[{,:"
+_NEITHER_STRUCTURAL_NOR_QUOTE: Final = bytes(set(range(256)) - set(_STRUCTURAL_CHARS + b'"'))
+_CHUNK_BYTES: Final = 64 << 10
 
 
-def is_too_much(raw: bytes, limit: int) -> bool:
+def is_too_large_to_judge(raw: bytes, limit: int) -> bool:
     """Whether a frame is too large to be judged.
 
     It has more bytes than `limit`, or more structural characters than `MAX_STRUCTURAL_CHARS`.
@@ -251,15 +265,15 @@ def is_too_much(raw: bytes, limit: int) -> bool:
     size = len(raw)
     if size <= MAX_STRUCTURAL_CHARS or size > limit:
         return size > limit
-    return sum(map(raw.count, _SIGNS)) > MAX_STRUCTURAL_CHARS and _has_too_many(raw)
+    return sum(map(raw.count, _STRUCTURAL_CHARS)) > MAX_STRUCTURAL_CHARS and _has_too_many_structural_chars(raw)
 
 
-def _has_too_many(raw: bytes) -> bool:
+def _has_too_many_structural_chars(raw: bytes) -> bool:
     """The same, counting only characters outside strings: JSON inside a string is one value."""
-    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_SIGN_NOR_QUOTE)
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_STRUCTURAL_NOR_QUOTE)
     left, is_inside = MAX_STRUCTURAL_CHARS, False
-    for at in range(0, len(bare), _STRETCH):  # all pieces at once may take forty times as much memory
-        pieces = bare[at : at + _STRETCH].split(b'"')
+    for at in range(0, len(bare), _CHUNK_BYTES):  # all pieces at once may take forty times as much memory
+        pieces = bare[at : at + _CHUNK_BYTES].split(b'"')
         left -= sum(map(len, pieces[is_inside::2]))
         if left < 0:
             return True
@@ -270,7 +284,7 @@ def _has_too_many(raw: bytes) -> bool:
 _NUMBER: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*))?")
 
 
-def _integer(token: str) -> int | None:
+def _exact_integer(token: str) -> int | None:
     """The integer that a JSON number equals exactly, clamped to ±2^53, or None if it has a fraction."""
     if len(token) < 16 and token.isdigit():
         return int(token)
@@ -290,14 +304,14 @@ def _integer(token: str) -> int | None:
 
 # --- not JSON ---------------------------------------------------------------------------------------------------------
 
-_HEADER: Final = re.compile(
+_LSP_HEADER: Final = re.compile(
     r"[ \t]*content-length:[ \t]*[0-9]+[ \t\r;,]*(?:content-type:.*)?", re.IGNORECASE | re.DOTALL
 )
 _NOT_JSON: Final = {"c2s": "framing/stdin-not-json", "s2c": "framing/stdout-not-json"}
-_ENOUGH: Final = 1000  # values on a line, after which the rest need not be examined
+_MAX_COUNTED_VALUES: Final = 1000  # values on a line, after which the rest need not be examined
 
 
-def _unreadable(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
+def _not_json_rule(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
     """The rule that a text breaks if it is not a single JSON value.
 
     Returns None for a body, and for an event that is empty or was cut: whether that is wrong depends on the exchange.
@@ -306,18 +320,18 @@ def _unreadable(text: str, depth: int, direction: Direction, unit: Unit, whole: 
         return "sse/data-not-json" if unit == "sse_event" and text and whole else None
     if not text.strip(" \t\n\r\v\f"):
         return "framing/blank-line"
-    if _HEADER.fullmatch(text):
+    if _LSP_HEADER.fullmatch(text):
         return "framing/lsp-header"
-    if depth <= TOO_DEEP and _holds_several(text):
+    if depth <= TOO_DEEP and _holds_several_values(text):
         return "framing/several-messages-on-a-line"
     return _NOT_JSON[direction] if whole else "framing/truncated-message"
 
 
-def _holds_several(text: str) -> bool:
+def _holds_several_values(text: str) -> bool:
     """Whether a text is several JSON values in sequence, separated by space or by their own ends."""
     decode = JSONDecoder(parse_int=str).raw_decode
-    at, end = _skip(text, 0), -1
-    for count in range(_ENOUGH):
+    at, end = _skip_whitespace(text, 0), -1
+    for count in range(_MAX_COUNTED_VALUES):
         if at == len(text):
             return count > 1
         if at == end and text[at - 1] not in '"]}' and text[at] not in '"[{':
@@ -326,63 +340,66 @@ def _holds_several(text: str) -> bool:
             _, end = decode(text, at)
         except (ValueError, RecursionError):
             return False
-        at = _skip(text, end)
+        at = _skip_whitespace(text, end)
     return True
 
 
 # --- JSON, but not as it should be ------------------------------------------------------------------------------------
 
-_HIGH: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
-_LOW: Final = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_HALF_PAIR: Final = re.compile(f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}")
+_HIGH_SURROGATE: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW_SURROGATE: Final = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE_SURROGATE: Final = re.compile(f"{_HIGH_SURROGATE}(?!{_LOW_SURROGATE})|(?<!{_HIGH_SURROGATE}){_LOW_SURROGATE}")
 
 
-def has_half_pair(text: str) -> bool:
+def has_lone_surrogate(text: str) -> bool:
     """Whether a string in a JSON text holds half of a surrogate pair."""
     # An escaped backslash is replaced by two other characters, so that separate parts do not join up.
-    return "\\u" in text and _HALF_PAIR.search(text.replace("\\\\", "__")) is not None
+    return "\\u" in text and _LONE_SURROGATE.search(text.replace("\\\\", "__")) is not None
 
 
-def _is_no_id(json: _Json) -> bool:
-    shape = json.shape("id")
-    return shape in ("boolean", "object", "array") or (shape == "number" and _integer(json.token("id")) is None)
+def _is_invalid_id(json: _JsonText) -> bool:
+    shape = json.json_type("id")
+    return shape in ("boolean", "object", "array") or (shape == "number" and _exact_integer(json.token("id")) is None)
 
 
-_Rule: TypeAlias = tuple[str, Callable[[_Json], bool]]
+_Rule: TypeAlias = tuple[str, Callable[[_JsonText], bool]]
 
 # In the order of the catalogue: the first broken rule is the frame's problem.
-_OF_ANY_TEXT: Final[tuple[_Rule, ...]] = (
-    ("framing/not-a-message", lambda json: json.first not in "[{"),
+_TEXT_RULES: Final[tuple[_Rule, ...]] = (
+    ("framing/not-a-message", lambda json: json.first_char not in "[{"),
     ("framing/missing-final-newline", lambda json: json.is_unfinished),
     ("framing/too-deep", lambda json: json.is_deep),
-    ("framing/duplicate-key", lambda json: json.is_repeated),
+    ("framing/duplicate-key", lambda json: json.has_duplicate),
     ("framing/non-json-number", lambda json: json.has_constant),
-    ("framing/lone-surrogate", lambda json: has_half_pair(json.source)),
+    ("framing/lone-surrogate", lambda json: has_lone_surrogate(json.source)),
 )
-_OF_OBJECTS: Final[tuple[_Rule, ...]] = (
+_OBJECT_RULES: Final[tuple[_Rule, ...]] = (
     ("jsonrpc/missing-version", lambda json: "jsonrpc" not in json),
-    ("jsonrpc/wrong-version", lambda json: json.text("jsonrpc") != "2.0"),
+    ("jsonrpc/wrong-version", lambda json: json.string_value("jsonrpc") != "2.0"),
     ("jsonrpc/unclassifiable", lambda json: json.kind == "invalid"),
-    ("jsonrpc/method-not-string", lambda json: "method" in json and not json.text("method")),
-    ("jsonrpc/reserved-method", lambda json: (json.text("method") or "").startswith(RESERVED)),
-    ("jsonrpc/method-with-result", lambda json: "method" in json and json.outcome != {"absent"}),
-    ("jsonrpc/result-and-error", lambda json: json.outcome.isdisjoint({"absent", "null"})),
-    ("jsonrpc/null-sibling", lambda json: "null" in json.outcome and not json.outcome <= {"absent", "null"}),
-    ("jsonrpc/result-not-object", lambda json: json.kind == "response" and json.shape("result") != "object"),
-    ("jsonrpc/result-without-id", lambda json: json.kind == "response" and json.shape("id") in ("absent", "null")),
-    ("jsonrpc/params-by-position", lambda json: "method" in json and json.shape("params") == "array"),
+    ("jsonrpc/method-not-string", lambda json: "method" in json and not json.string_value("method")),
+    ("jsonrpc/reserved-method", lambda json: (json.string_value("method") or "").startswith(RESERVED)),
+    ("jsonrpc/method-with-result", lambda json: "method" in json and json.outcome_types != {"absent"}),
+    ("jsonrpc/result-and-error", lambda json: json.outcome_types.isdisjoint({"absent", "null"})),
+    (
+        "jsonrpc/null-sibling",
+        lambda json: "null" in json.outcome_types and not json.outcome_types <= {"absent", "null"},
+    ),
+    ("jsonrpc/result-not-object", lambda json: json.kind == "response" and json.json_type("result") != "object"),
+    ("jsonrpc/result-without-id", lambda json: json.kind == "response" and json.json_type("id") in ("absent", "null")),
+    ("jsonrpc/params-by-position", lambda json: "method" in json and json.json_type("params") == "array"),
     (
         "jsonrpc/params-not-object",
-        lambda json: "method" in json and json.shape("params") in ("string", "number", "boolean"),
+        lambda json: "method" in json and json.json_type("params") in ("string", "number", "boolean"),
     ),
-    ("jsonrpc/params-null", lambda json: "method" in json and json.shape("params") == "null"),
-    ("jsonrpc/error-not-object", lambda json: json.kind == "error" and json.shape("error") != "object"),
-    ("jsonrpc/error-code-not-integer", lambda json: json.kind == "error" and json.code is None),
-    ("jsonrpc/error-message-missing", lambda json: json.kind == "error" and json.message != "string"),
-    ("jsonrpc/notification-with-id", lambda json: json.notifies() and "id" in json),
-    ("id/null", lambda json: json.kind == "request" and json.shape("id") == "null"),
-    ("id/not-string-or-integer", lambda json: json.kind == "request" and _is_no_id(json)),
-    ("id/unsafe-integer", lambda json: json.kind == "request" and abs(_integer(json.token("id")) or 0) > SAFE),
+    ("jsonrpc/params-null", lambda json: "method" in json and json.json_type("params") == "null"),
+    ("jsonrpc/error-not-object", lambda json: json.kind == "error" and json.json_type("error") != "object"),
+    ("jsonrpc/error-code-not-integer", lambda json: json.kind == "error" and json.error_code is None),
+    ("jsonrpc/error-message-missing", lambda json: json.kind == "error" and json.error_message_type != "string"),
+    ("jsonrpc/notification-with-id", lambda json: json.names_notification() and "id" in json),
+    ("id/null", lambda json: json.kind == "request" and json.json_type("id") == "null"),
+    ("id/not-string-or-integer", lambda json: json.kind == "request" and _is_invalid_id(json)),
+    ("id/unsafe-integer", lambda json: json.kind == "request" and abs(_exact_integer(json.token("id")) or 0) > SAFE),
 )
-_OF_BATCHES: Final[tuple[_Rule, ...]] = (("batch/empty", lambda json: json.value == []),)
-_RULES: Final = {"{": _OF_ANY_TEXT + _OF_OBJECTS, "[": _OF_ANY_TEXT + _OF_BATCHES}
+_BATCH_RULES: Final[tuple[_Rule, ...]] = (("batch/empty", lambda json: json.value == []),)
+_RULES_BY_FIRST_CHAR: Final = {"{": _TEXT_RULES + _OBJECT_RULES, "[": _TEXT_RULES + _BATCH_RULES}

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from orjson import dumps, loads
 
-from captures.exact_judge import nesting
+from captures.exact_judge import nesting_depth
 from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
 from captures.stdlib_judge import kind_of
 from captures.verdict import Envelope, Kind
@@ -94,7 +94,7 @@ def read(raw: bytes) -> FlawlessMessage | None:
 
 def _as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
     """Read a message that orjson would write with the same bytes."""
-    if body.get("jsonrpc") != "2.0" or "error" in body or (len(raw) > _SHALLOW and nesting(raw) > DEEP):
+    if body.get("jsonrpc") != "2.0" or "error" in body or (len(raw) > _SHALLOW and nesting_depth(raw) > DEEP):
         return _cut(raw) if "error" in body else None
     token = None
     if "id" in body:
@@ -111,7 +111,7 @@ def _cut(raw: bytes) -> FlawlessMessage | None:
     """Read a message by cutting off its envelope with the regular expression."""
     text = raw.strip(_WHITE)
     head = _head_of(text)
-    if head is None or text[-1] != _END or (len(text) > _SHALLOW and nesting(text) > DEEP):
+    if head is None or text[-1] != _END or (len(text) > _SHALLOW and nesting_depth(text) > DEEP):
         return None
     version, token, name, of = head.groups()
     start, end = head.end(), 0

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from captures.verdict import Direction, Kind
 
 
-def _refuse(_constant: str) -> None:
+def _reject_constant(_constant: str) -> None:
     raise ValueError("NaN and Infinity are no JSON")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("a member comes twice")
@@ -33,23 +33,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 try:
     from _json import make_scanner
 
-    class _Settings:
+    class _ScannerSettings:
         """The scanner's settings: as in `json.loads`, except for odd values."""
 
         strict = True
         object_hook = None
-        object_pairs_hook = staticmethod(_object)
+        object_pairs_hook = staticmethod(_build_object)
         parse_float = float
         parse_int = int
-        parse_constant = staticmethod(_refuse)
+        parse_constant = staticmethod(_reject_constant)
 
-    _scan: Callable[[str, int], tuple[Any, int]] = make_scanner(_Settings)  # type: ignore[arg-type] # all it reads
+    _scan: Callable[[str, int], tuple[Any, int]] = make_scanner(_ScannerSettings)  # type: ignore[arg-type] # all it reads
 except ImportError:
     from json import JSONDecoder
 
-    _scan = JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object).raw_decode
+    _scan = JSONDecoder(parse_constant=_reject_constant, object_pairs_hook=_build_object).raw_decode
 
-_SPECIAL: Final = (NOTIFICATIONS, RESERVED)
+_NON_REQUEST_PREFIXES: Final = (NOTIFICATIONS, RESERVED)
 
 
 def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
@@ -78,12 +78,12 @@ def _judge_flawless(raw: bytes) -> Envelope | None:
         return None
     if type(read) is not dict or end != len(text) or read.get("jsonrpc") != "2.0" or "error" in read:
         return None
-    token = _token(read)
+    token = _id_token(read)
     kind = None if token is None else kind_of(read, is_identified=bool(token))
     return kind and Envelope(kind, token or None, read.get("method"))
 
 
-def _token(read: dict[str, Any]) -> bytes | None:
+def _id_token(read: dict[str, Any]) -> bytes | None:
     """The id as JSON; empty if there is none, None if it is odd."""
     if "id" not in read:
         return b""
@@ -101,7 +101,7 @@ def kind_of(read: dict[str, Any], *, is_identified: bool) -> Kind | None:
     is_flawless = (
         type(method) is str
         and 0 < len(method) <= SHORT
-        and not method.startswith(_SPECIAL if is_identified else RESERVED)
+        and not method.startswith(_NON_REQUEST_PREFIXES if is_identified else RESERVED)
         and type(read.get("params", read)) is dict
         and "result" not in read
     )

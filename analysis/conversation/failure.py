@@ -10,10 +10,10 @@ from typing import Final, Literal, TypeAlias
 from analysis.conversation.call import Outcome
 from analysis.conversation.http_exchange import HttpExchange
 
-GATEWAYS: Final = frozenset({502, 504})
+GATEWAY_STATUSES: Final = frozenset({502, 504})
 """Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5), and the recorder if it cannot reach the server."""
-_REFUSED: Final = 400
-_UPSTREAM: Final = re.compile(r"\bupstream\b", re.IGNORECASE)
+_MIN_ERROR_STATUS: Final = 400
+_UPSTREAM_MENTION: Final = re.compile(r"\bupstream\b", re.IGNORECASE)
 """What Envoy, Kong and other gateways call the server that they forward to; servers themselves have none."""
 
 FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
@@ -21,10 +21,14 @@ FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
 
 def failed_by(http: HttpExchange) -> FailedBy | None:
     """Returns who failed, or None if the exchange did not fail or is still open."""
-    if http.status is not None and http.status >= _REFUSED:
+    if http.status is not None and http.status >= _MIN_ERROR_STATUS:
         if http.is_ours:
-            return "network" if http.status in GATEWAYS else "client"
-        is_gateway = http.status in GATEWAYS or http.is_signed or _UPSTREAM.search(http.response_gist) is not None
+            return "network" if http.status in GATEWAY_STATUSES else "client"
+        is_gateway = (
+            http.status in GATEWAY_STATUSES
+            or http.is_signed
+            or _UPSTREAM_MENTION.search(http.response_gist) is not None
+        )
         return "gateway" if is_gateway else "server"
     if http.ended_by == "client":
         # A client may stop listening at any time.

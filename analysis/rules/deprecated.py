@@ -9,7 +9,7 @@ from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import METHODS as INTERIM
+from analysis.rules.support.inputs import INTERIM_METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
 from analysis.rules.unchanged_content import Words
 

@@ -9,7 +9,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ClientReplyRule
 
 LISTED: Final = 1_000
@@ -23,7 +23,7 @@ class _Roots(ClientReplyRule):
     """The base of the rules about lists of roots."""
 
     about = _LIST
-    methods = frozenset({_LIST, *METHODS})
+    methods = frozenset({_LIST, *INTERIM_METHODS})
     source = "2024-11-05 client/roots"
 
 

@@ -10,7 +10,7 @@ from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ClientReplyRule, ServerQuestionRule
 
 LISTED: Final = 10_000
@@ -25,7 +25,7 @@ class _Question(ServerQuestionRule):
     """The base of the rules about requests."""
 
     about = _CREATE
-    methods = frozenset({_CREATE, *METHODS})
+    methods = frozenset({_CREATE, *INTERIM_METHODS})
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         messages = params.get("messages")
@@ -44,7 +44,7 @@ class _Reply(ClientReplyRule):
     """The base of the rules about results."""
 
     about = _CREATE
-    methods = frozenset({_CREATE, "tasks/result", *METHODS})
+    methods = frozenset({_CREATE, "tasks/result", *INTERIM_METHODS})
 
 
 class ToolResultMixed(_Question):

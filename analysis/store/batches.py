@@ -15,7 +15,7 @@ from analysis.store.connection import connect
 from analysis.store.load import Loader
 from analysis.store.parquet import of_disk
 from analysis.store.table_export import MEMORY
-from analysis.store.tables import NAMES, creation
+from analysis.store.tables import TABLE_NAMES, create_statements
 from captures.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class CaptureLoader:
         Args:
             path: the capture.
             capture: the value of the column `capture` in its rows.
-            table: one of `tables.NAMES`; the rules run for `findings` only. None to load every table except
+            table: one of `tables.TABLE_NAMES`; the rules run for `findings` only. None to load every table except
                 `findings` and yield nothing, which shows whether the capture can be read.
 
         Raises:
@@ -77,7 +77,7 @@ class CaptureLoader:
                     loader.load_findings(path, capture)
                 else:
                     loader.load(path, capture)
-            for name in (table,) if table is not None else NAMES:
+            for name in (table,) if table is not None else TABLE_NAMES:
                 for batch in _batches(connection, name):
                     if table is not None:
                         yield batch
@@ -110,7 +110,7 @@ def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
         autoinstall_known_extensions=False,
         autoload_known_extensions=False,
     )
-    connection.execute(creation())
+    connection.execute(create_statements())
     return connection
 
 

@@ -30,7 +30,7 @@ from analysis.cached import TABLES, ClearedCache, size_limit, version_of
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.connection import connect
 from analysis.store.load import Loader, Progress
-from analysis.store.tables import creation
+from analysis.store.tables import create_statements
 from captures.file import is_live
 from captures.listing import segments
 from captures.ownership import is_of_user
@@ -151,7 +151,7 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
         name: the name under which it is attached, one of our identifiers.
         file: its path.
     """
-    if not _has_just(connection, name, creation() + _MADE_OF):
+    if not _has_just(connection, name, create_statements() + _MADE_OF):
         return False
     rows = connection.execute(f"select key from {name}.made_of").fetchall()  # noqa: S608 - names are ours
     return [digest_of(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
@@ -317,7 +317,7 @@ def _make(
 def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | None, memory: int) -> None:
     """Make a file with all rows but the findings."""
     with _attached(target, memory) as connection:
-        connection.execute(creation())
+        connection.execute(create_statements())
         with Loader(connection) as loader:
             loader.load(path, id_, progress)
         connection.execute(_MADE_OF)

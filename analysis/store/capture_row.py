@@ -4,7 +4,7 @@ import shlex
 
 from analysis import clock
 from analysis.conversation.fold import Fold
-from analysis.store.tables import Row, ordered
+from analysis.store.tables import Row, build_row
 from analysis.store.values import integer, text
 from captures.frame import Frame
 from captures.gaps import MAX_LOST_RECORDS
@@ -74,7 +74,7 @@ class CaptureCounts:
         host_pid, client_program = _client(header.get("parents"))
         last_ns = clock.lasted_ns(self.last_ns, fold.wall_ns, is_live=is_growing)
         status = integer(ended.get("status", close.get("status")))
-        return ordered(
+        return build_row(
             "captures",
             {
                 "server": text(header.get("name")),

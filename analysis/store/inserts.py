@@ -14,7 +14,7 @@ from typing import Final
 import duckdb
 
 from analysis.store.arrow import Batch
-from analysis.store.tables import GIVEN, NAMES, START, Row, insertion
+from analysis.store.tables import LEADING_VALUE_TYPES, PYTHON_VALUE_TYPES, TABLE_NAMES, Row, insert_statement
 
 BATCH: Final = 20_000
 """The most waiting rows of one table."""
@@ -27,7 +27,7 @@ ROW_BYTES: Final = BATCH_BYTES // BATCH
 
 _WAITING: Final = "waiting"
 """The name under which a batch is scanned."""
-_TYPES: Final = {name: START | types for name, types in GIVEN.items()} | {
+_TYPES: Final = {name: LEADING_VALUE_TYPES | types for name, types in PYTHON_VALUE_TYPES.items()} | {
     "stalls": {"capture": "VARCHAR", "dir": "VARCHAR", "first": "BIGINT", "last": "BIGINT", "waited_ns": "BIGINT"}
 }
 """The types of the values of a row, by table."""
@@ -51,7 +51,7 @@ _STALLED: Final = """
 
 
 _COUNTED: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
-_STATED: Final = [name for name in GIVEN["sessions"] if name not in _COUNTED]
+_STATED: Final = [name for name in PYTHON_VALUE_TYPES["sessions"] if name not in _COUNTED]
 # For values that are not counts, the last row knows most.
 _LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_STATED, "opened"))
 _JOINED: Final = f"""
@@ -102,7 +102,7 @@ class Tables:
         """Insert the waiting rows."""
         for name, rows in self.rows.items():
             if rows:
-                if self._only is None or (name if name in NAMES else "frames") in self._only:
+                if self._only is None or (name if name in TABLE_NAMES else "frames") in self._only:
                     self._insert(name, rows)
                 rows.clear()
         self.bytes = 0
@@ -120,7 +120,7 @@ class Tables:
             self._has_stalls = True
         else:
             try:
-                self._connection.execute(insertion(name, f"temp.{_WAITING}"))
+                self._connection.execute(insert_statement(name, f"temp.{_WAITING}"))
             except duckdb.ConstraintException as error:
                 # DuckDB computes generated columns here, and blames them if memory runs out.
                 if "failed to allocate" in str(error):
@@ -131,7 +131,7 @@ class Tables:
     def forget(self, capture: str) -> None:
         """Delete the rows of a capture again."""
         self.flush()
-        for name in NAMES:
+        for name in TABLE_NAMES:
             self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - names are ours
         if self._has_stalls:
             self._connection.execute("delete from temp.new_stalls where capture = ?", [capture])

@@ -20,7 +20,7 @@ from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import CaptureCounts
 from analysis.store.inserts import BATCH, BATCH_BYTES, ROW_BYTES, Tables
 from analysis.store.table_rows import MAX_HELD_SESSIONS, Definitions, HttpRows, SessionRowBuilder, name_text, row_of
-from analysis.store.tables import Row, definition, ordered
+from analysis.store.tables import Row, build_row, definition_statements
 from analysis.store.values import MAX_BIGINT, MAX_JSON_DEPTH, integer, is_shallow, text, wall
 from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
 from captures.damage import Damage
@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the tables, in the schema in use."""
-    connection.execute(definition())
+    connection.execute(definition_statements())
 
 
 class Loader:
@@ -117,7 +117,7 @@ def _findings(capture: Capture) -> "Iterator[Finding]":
 
 
 def _finding_row(finding: "Finding") -> Row:
-    return ordered(
+    return build_row(
         "findings",
         {
             "rule": finding.rule,

@@ -24,7 +24,7 @@ from analysis.store import cache, cache_workers
 from analysis.store.connection import connect
 from analysis.store.load import Loader
 from analysis.store.reference import COMMENTS, view_texts
-from analysis.store.tables import NAMES, comments, copy_from, creation
+from analysis.store.tables import TABLE_NAMES, comment_statements, copy_statement, create_statements
 from captures.errors import CaptureError, NotACapture
 from captures.identity import capture_id, path_id
 from captures.listing import find_captures, first_segment, real_path, segment_number, segments, total_size
@@ -348,16 +348,16 @@ def prepare(
     Returns:
         Captures that can no longer be read, and why.
     """
-    connection.execute(creation())
+    connection.execute(create_statements())
     _create_views(connection)
     attached, copied, unattached = _sort_by_access(connection, list(readable))
     if attached and (copied or unattached):
         connection.execute("create schema rest")
         connection.execute("use memory.rest")
-        connection.execute(creation())
+        connection.execute(create_statements())
     for name in copied:
         for table in _wanted(findings=findings):
-            connection.execute(copy_from(f"{name}.{table}", table))
+            connection.execute(copy_statement(f"{name}.{table}", table))
         connection.execute(f"detach {name}")
     refused = _read(connection, unattached, findings=findings, progress=progress) if unattached else []
     connection.execute("use memory.main")
@@ -369,7 +369,7 @@ def prepare(
 
 def _wanted(*, findings: bool) -> list[str]:
     """The tables to fill: cache files may have findings that were not requested, for some captures only."""
-    return [table for table in NAMES if findings or table != "findings"]
+    return [table for table in TABLE_NAMES if findings or table != "findings"]
 
 
 def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
@@ -461,8 +461,8 @@ def _describe(connection: duckdb.DuckDBPyConnection) -> None:
     views = {
         name for (name,) in connection.execute("select view_name from duckdb_views() where not internal").fetchall()
     }
-    for table in NAMES:
-        connection.execute(comments(table, "view" if table in views else "table"))
+    for table in TABLE_NAMES:
+        connection.execute(comment_statements(table, "view" if table in views else "table"))
     for text in view_texts().values():
         connection.execute("\n".join(COMMENTS.findall(text)))
 

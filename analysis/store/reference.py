@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from analysis.store.columns import TABLES, Table
 from analysis.store.connection import connect
 from analysis.store.sql_files import sql_of
-from analysis.store.tables import creation
+from analysis.store.tables import create_statements
 
 COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
 """The statements in the text of a view that describe it."""
@@ -62,7 +62,7 @@ def relations() -> list[Relation]:
     """All relations: the views by name, then the tables in the order in which they are made."""
     columns: defaultdict[str, list[Column]] = defaultdict(list)
     with connect() as connection:
-        for text in (creation(), *view_texts().values()):
+        for text in (create_statements(), *view_texts().values()):
             connection.execute(text)
         for name, *column in connection.execute(_COLUMNS).fetchall():
             columns[name].append(Column(*column))

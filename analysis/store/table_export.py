@@ -26,7 +26,7 @@ from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import of_disk
 from analysis.store.reference import view_texts
 from analysis.store.stats import LOSSES, Loss
-from analysis.store.tables import NAMES, copy_from
+from analysis.store.tables import TABLE_NAMES, copy_statement
 from captures.errors import CannotCreate
 
 Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
@@ -165,7 +165,7 @@ def _exported(
                     "csv": _csv,
                     "duckdb": partial(_database, name=database),
                 }
-                tables = [name for name in NAMES if findings or name != "findings"]
+                tables = [name for name in TABLE_NAMES if findings or name != "findings"]
                 rows = {name: _rows(name, names_only=names_only, machine=machine) for name in tables}
                 written = list(writers[form](connection, rows, Path(folder, "out")))
             out = Path(folder, "out")
@@ -284,13 +284,13 @@ def _database(
     connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
     connection.execute("use export")
     create(connection)
-    left_out = [name for name in NAMES if name not in tables]
+    left_out = [name for name in TABLE_NAMES if name not in tables]
     for text in view_texts().values():
         if not any(re.search(rf"\b{name}\b", text) for name in left_out):
             connection.execute(text)
     rows = 0
     for table, source in tables.items():
-        connection.execute(copy_from(source, table))
+        connection.execute(copy_statement(source, table))
         rows += _count(connection, table)
     for table in left_out:
         connection.execute(f"drop table {table}")

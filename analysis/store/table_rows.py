@@ -16,7 +16,7 @@ from analysis.conversation.session import Session
 from analysis.facts import code_of, size_of, text_of_error, texts_in
 from analysis.protocol.revisions import REVISIONS
 from analysis.store.definitions import Definition, definitions_in
-from analysis.store.tables import Row, ordered
+from analysis.store.tables import Row, build_row
 from analysis.store.values import CUT, integer, json_text, text
 from captures.record import Record
 
@@ -110,7 +110,7 @@ class SessionRowBuilder:
         """Its row."""
         session = self.session
         client, server = session.client, session.server
-        return ordered(
+        return build_row(
             "sessions",
             {
                 "session": session.number,
@@ -174,7 +174,7 @@ class HttpExchangeRowBuilder:
         http = self.http
         kind = http.answer_fields.get("content-type")
         is_stream = self.is_stream or (kind or "").lower().startswith("text/event-stream")
-        return ordered(
+        return build_row(
             "http_exchanges",
             {
                 "exchange": integer(http.number),
@@ -269,7 +269,7 @@ class Definitions:
             "listed": integer(response.seq),
             "t_ns": integer(response.t_ns),
         }
-        self._rows.append(self._start + ordered("tools", row))
+        self._rows.append(self._start + build_row("tools", row))
 
 
 def id_text(request: Request) -> str | None:

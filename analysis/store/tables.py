@@ -15,46 +15,47 @@ from analysis.store.values import CLOCKED
 Row = tuple[Any, ...]
 
 
-def creation() -> str:
+def create_statements() -> str:
     """The statements that make the tables, without comments, which take ten times as long."""
     return "".join(
-        f"create table {name} ({', '.join(map(_declaration, table.columns))});\n" for name, table in TABLES.items()
+        f"create table {name} ({', '.join(map(_column_declaration, table.columns))});\n"
+        for name, table in TABLES.items()
     )
 
 
-def _declaration(column: Column) -> str:
+def _column_declaration(column: Column) -> str:
     if isinstance(column.source, GeneratedValue):
-        return f"{_quoted(column)} {column.type} generated always as ({column.source.sql}) virtual"
-    return f"{_quoted(column)} {column.type}{' not null' if column.null == 'not null' else ''}"
+        return f"{_quoted_name(column)} {column.type} generated always as ({column.source.sql}) virtual"
+    return f"{_quoted_name(column)} {column.type}{' not null' if column.null == 'not null' else ''}"
 
 
-def comments(table: str, kind: str = "table") -> str:
+def comment_statements(table: str, kind: str = "table") -> str:
     """The statements that say what a table and its columns mean.
 
     Args:
-        table: one of `NAMES`.
+        table: one of `TABLE_NAMES`.
         kind: `view` if a view has taken the place of the table.
     """
     described = [(f"{kind} {table}", TABLES[table].row)]
-    described += [(f"column {table}.{_quoted(column)}", column.meaning) for column in TABLES[table].columns]
-    return "".join(f"comment on {what} is {_literal(meaning)};\n" for what, meaning in described)
+    described += [(f"column {table}.{_quoted_name(column)}", column.meaning) for column in TABLES[table].columns]
+    return "".join(f"comment on {what} is {_string_literal(meaning)};\n" for what, meaning in described)
 
 
-def definition() -> str:
+def definition_statements() -> str:
     """The statements that make the tables and say what their columns mean."""
-    return creation() + "".join(map(comments, NAMES))
+    return create_statements() + "".join(map(comment_statements, TABLE_NAMES))
 
 
-def _quoted(column: Column) -> str:
+def _quoted_name(column: Column) -> str:
     return f'"{column.name}"'  # some are keywords
 
 
-def _literal(text: str) -> str:
+def _string_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _given(table: Table) -> dict[str, str]:
-    """The types of the values of a row from Python: name → type, in the order of the columns, without `START`."""
+def _python_value_types(table: Table) -> dict[str, str]:
+    """Types of the row values that come from Python: name → type, in column order, without `LEADING_VALUE_TYPES`."""
     values: dict[str, str] = {}
     for column in table.columns:
         if isinstance(column.source, ComputedValue):
@@ -66,55 +67,55 @@ def _given(table: Table) -> dict[str, str]:
     return values
 
 
-START: Final = {"capture": "VARCHAR", "wall": "BIGINT"}
+LEADING_VALUE_TYPES: Final = {"capture": "VARCHAR", "wall": "BIGINT"}
 """The values at the beginning of every row from Python: the capture, and the wall clock at which that was opened."""
-GIVEN: Final = {name: _given(table) for name, table in TABLES.items()}
+PYTHON_VALUE_TYPES: Final = {name: _python_value_types(table) for name, table in TABLES.items()}
 """The types of the values that follow, by table."""
-_STORED: Final = {
+_STORED_COLUMNS: Final = {
     name: [column for column in table.columns if not isinstance(column.source, GeneratedValue)]
     for name, table in TABLES.items()
 }
-NAMES: Final = tuple(TABLES)
+TABLE_NAMES: Final = tuple(TABLES)
 """The tables."""
 
 
-def copy_from(source: str, table: str) -> str:
+def copy_statement(source: str, table: str) -> str:
     """The statement that copies the rows of a table.
 
     Args:
         source: what to select the rows from: one of our tables, or one of our queries in parentheses.
-        table: one of `NAMES`.
+        table: one of `TABLE_NAMES`.
     """
-    names = ", ".join(map(_quoted, _STORED[table]))
+    names = ", ".join(map(_quoted_name, _STORED_COLUMNS[table]))
     return f"insert into {table} ({names}) select {names} from {source}"  # noqa: S608 - all of it is ours
 
 
-def ordered(table: str, values: Mapping[str, object]) -> Row:
-    """A row from its values by name, without `START`.
+def build_row(table: str, values: Mapping[str, object]) -> Row:
+    """A row from its values by name, without `LEADING_VALUE_TYPES`.
 
     Rows of frames and calls are built as tuples, in the order of the columns: they come by the million.
     """
-    return tuple([values[name] for name in GIVEN[table]])
+    return tuple([values[name] for name in PYTHON_VALUE_TYPES[table]])
 
 
 @cache
-def insertion(table: str, source: str) -> str:
+def insert_statement(table: str, source: str) -> str:
     """The statement that adds rows to a table, and computes the other columns.
 
     Args:
-        table: one of `NAMES`.
-        source: the relation with the values: `START`, and those in `GIVEN`.
+        table: one of `TABLE_NAMES`.
+        source: the relation with the values: `LEADING_VALUE_TYPES`, and those in `PYTHON_VALUE_TYPES`.
     """
-    columns = _STORED[table]
-    names = ", ".join(map(_quoted, columns))
+    columns = _STORED_COLUMNS[table]
+    names = ", ".join(map(_quoted_name, columns))
     cells = ", ".join(
-        clocked(column.source.sql) if isinstance(column.source, ComputedValue) else _quoted(column)
+        expand_clock(column.source.sql) if isinstance(column.source, ComputedValue) else _quoted_name(column)
         for column in columns
     )
     return f"insert into {table} ({names}) select {cells} from {source}"  # noqa: S608 - all of it is ours
 
 
-def clocked(sql: str, wall: str = "wall") -> str:
+def expand_clock(sql: str, wall: str = "wall") -> str:
     """SQL with each `clock(x)` written out.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.recorder.machine_name import checked
-from mcpproxy.report.output import set_up
+from mcpproxy.report.output import set_up_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.nearest import hint
@@ -122,14 +122,14 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the arguments, and set stdout up for the chosen format."""
-        set_up("text")
+        set_up_stdout("text")
         options = super().parse_args(args, namespace)
-        set_up(getattr(options, "format", "text"))
+        set_up_stdout(getattr(options, "format", "text"))
         return options
 
     def parse_mixed(self, args: list[str]) -> argparse.Namespace:
         """Parse arguments whose operands may be among the options, although there is more than one kind of operand."""
-        set_up("text")
+        set_up_stdout("text")
         return self.parse_intermixed_args(args)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

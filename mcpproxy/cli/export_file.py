@@ -145,24 +145,24 @@ def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
 
 
 def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.har import Entries, HarFile
+    from mcpproxy.exporters.har import HarEntryBuilder, HarFile
 
     with tempfile.TemporaryFile(prefix=".mcpproxy-", dir=Path(options.output).parent) as spool:
         har = HarFile(spool)
         for source in captures.each():
-            entries = Entries(source.id, source.reading.fold, filter_of(source.path, options.filter))
+            entries = HarEntryBuilder(source.id, source.reading.fold, filter_of(source.path, options.filter))
             for step in source:
                 for entry in entries.on_step(step):
                     har.add(entry)
             if not entries.is_http and len(captures.paths) > 1:
                 captures.say(f"{sanitise(str(source.path))} was recorded over stdio, which HAR cannot hold")
-            if entries.headless:
-                many = count_text(entries.headless, "exchange")
+            if entries.lost_request_count:
+                many = count_text(entries.lost_request_count, "exchange")
                 captures.say(
                     f"{sanitise(str(source.path))}: {many} left out, because the record of the request is lost"
                 )
-            if entries.cut:
-                many = count_text(entries.cut, "body", "bodies")
+            if entries.truncated_body_count:
+                many = count_text(entries.truncated_body_count, "body", "bodies")
                 captures.say(f"{sanitise(str(source.path))}: {many} cut at 16 MiB")
         for piece in har.pieces():
             file.write(piece)
@@ -195,12 +195,12 @@ def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
 
 
 def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.markdown import ROOM, MarkdownExport, facts_of
+    from mcpproxy.exporters.markdown import MAX_ISSUE_CHARS, MarkdownExport, collect_facts
 
     characters, has_selected = 0, False
     for source in captures.each():
         only = filter_of(source.path, options.filter)
-        page = MarkdownExport(source.path, source.reading.fold, facts_of(source.path), only)
+        page = MarkdownExport(source.path, source.reading.fold, collect_facts(source.path), only)
         pieces = [page.heading()]
         for step in source:
             pieces += page.feed(step)
@@ -209,9 +209,10 @@ def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
                 pieces = []
         characters += _write(file, pieces)
         has_selected = has_selected or page.has_selected
-    if characters > ROOM:
+    if characters > MAX_ISSUE_CHARS:
         captures.say(
-            f"GitHub accepts {ROOM:,} characters in an issue, and this has {characters:,}; shorten it with --filter"
+            f"GitHub accepts {MAX_ISSUE_CHARS:,} characters in an issue, and this has {characters:,}; "
+            "shorten it with --filter"
         )
     return count_text(characters, "character") if has_selected else ""
 

@@ -20,7 +20,7 @@ from mcpproxy.check_run.result import LocatedFinding
 from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.report.message_page import Messages, id_lines
-from mcpproxy.report.output import for_stdout
+from mcpproxy.report.output import safe_for_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.json_lines import row_of, wall_of
 from mcpproxy.wording.spans import Style
@@ -145,4 +145,4 @@ def _rows(path: Path, numbers: set[int]) -> Iterator[str]:
         if record.rec == "header":
             wall_ns = wall_of(record)
         if record.seq in numbers:
-            yield for_stdout(row_of(record, entry, wall_ns))
+            yield safe_for_stdout(row_of(record, entry, wall_ns))

@@ -26,7 +26,7 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.outputs import check_place
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
-from mcpproxy.report.output import for_stdout, set_up, width_of_stdout
+from mcpproxy.report.output import safe_for_stdout, set_up_stdout, width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, relation_of, report_error, schema, views
@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: list[str]) -> int:
     """Run the SQL; returns 2 if it fails or a capture is damaged, 73 if the file cannot be written."""
-    set_up("text")
+    set_up_stdout("text")
     options = parser().parse_intermixed_args(arguments)
     if options.output == "-":
         options.output = None
@@ -113,7 +113,7 @@ def run(arguments: list[str]) -> int:
     if options.dialect is not None and not options.given_format:
         options.format = "table"  # a file of SQL may have any name
     options.format = options.format or _format_of(options.output)
-    set_up("text" if options.format in (None, "table", "markdown") else options.format)
+    set_up_stdout("text" if options.format in (None, "table", "markdown") else options.format)
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)
@@ -307,7 +307,7 @@ def _harmless(line: str, form: str) -> str:
     text = line.rstrip("\r\n")
     if text.isascii() and text.isprintable():
         return text + "\n"
-    return (for_stdout(text) if form == "json" else sanitise(text, None)) + "\n"
+    return (safe_for_stdout(text) if form == "json" else sanitise(text, None)) + "\n"
 
 
 def _deliver(

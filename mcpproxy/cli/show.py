@@ -42,7 +42,7 @@ from mcpproxy.cli.messages import show_messages, wanted_messages
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import NARROWEST
-from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
+from mcpproxy.report.output import json_line, safe_for_stdout, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells, fit
@@ -491,7 +491,7 @@ class _Json:
         yield from ()
 
     def text(self, row: Row) -> str:
-        return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
+        return safe_for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def waiting(self) -> Iterator[str]:
         """No lines: the output is for programs."""
@@ -502,9 +502,9 @@ class _Markdown:
     """Writes the conversation for an issue report."""
 
     def __init__(self, path: Path, fold: Fold, options: argparse.Namespace) -> None:
-        from mcpproxy.exporters.markdown import MarkdownExport, facts_of
+        from mcpproxy.exporters.markdown import MarkdownExport, collect_facts
 
-        self._page = MarkdownExport(path, fold, facts_of(path), options.filter, times=options.time or "rel")
+        self._page = MarkdownExport(path, fold, collect_facts(path), options.filter, times=options.time or "rel")
         self._headed = False
 
     @property

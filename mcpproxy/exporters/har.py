@@ -27,13 +27,13 @@ from mcpproxy.wording.units import utc
 
 MAX_EXPORTED_BODY_BYTES: Final = 16 << 20
 """Bytes of a body that are exported; the rest of a longer one is left out, and a comment says so."""
-HELD: Final = 256 << 20
+MAX_HELD_BODY_BYTES: Final = 256 << 20
 """The most bytes of unfinished bodies, over all exchanges."""
 MAX_OPEN_EXCHANGES: Final = 15_000
 """The most unfinished exchanges; beyond that, the oldest is written as it is."""
-COPY: Final = 1 << 20
-_GAVE_UP: Final = "the client closed it before the response"
-_NO_TIME: Final = "1970-01-01T00:00:00.000000Z"
+COPY_CHUNK_BYTES: Final = 1 << 20
+_CLIENT_GAVE_UP: Final = "the client closed it before the response"
+_UNKNOWN_TIME: Final = "1970-01-01T00:00:00.000000Z"
 
 
 class HarEntry(NamedTuple):
@@ -45,7 +45,7 @@ class HarEntry(NamedTuple):
     """JSON."""
 
 
-class Entries:
+class HarEntryBuilder:
     """The entries of one capture, each once its exchange has ended."""
 
     def __init__(self, capture: str, fold: Fold, only: Filter | None = None) -> None:
@@ -56,14 +56,14 @@ class Entries:
             fold: the state of the conversation, as its reading keeps it.
             only: selects exchanges in which it matches a message; None for all.
         """
-        self.headless = 0
+        self.lost_request_count = 0
         """Exchanges left out because the record of their request is lost."""
-        self.cut = 0
+        self.truncated_body_count = 0
         """Bodies that were too long."""
         self._capture, self._only = capture, only
         self._fold = fold
-        self._held = 0
-        self._open: OrderedDict[int, _Exchange] = OrderedDict()
+        self._held_bytes = 0
+        self._open: OrderedDict[int, _OpenExchange] = OrderedDict()
 
     @property
     def is_http(self) -> bool:
@@ -76,72 +76,72 @@ class Entries:
         for context in step.messages:
             number = context.message.frames[0].exchange
             if self._only is not None and number is not None and self._only.matches(facts_of(context)):
-                self._of(number).is_selected = True
+                self._find_or_open(number).is_selected = True
         if isinstance(item, Frame):
             if item.exchange is not None:
-                self._take_frame(item, self._of(item.exchange))
+                self._add_frame(item, self._find_or_open(item.exchange))
         elif isinstance(item, Record) and item.rec == "exchange":
             number = item.members.get("exchange")
             if type(number) is int:
-                exchange = self._of(number)
-                exchange.begin(item.t_ns)
+                exchange = self._find_or_open(number)
+                exchange.note_start(item.t_ns)
                 exchange.members |= item.members
                 if item.members.get("stage") == "end":
                     exchange.is_unanswered = any(call.response is None for call in step.changed)
-                    return self._closed(number)
+                    return self._close(number)
         if step.end is not None:
-            return [entry for number in list(self._open) for entry in self._closed(number)]
+            return [entry for number in list(self._open) for entry in self._close(number)]
         if len(self._open) > MAX_OPEN_EXCHANGES:
-            return self._closed(next(iter(self._open)))
+            return self._close(next(iter(self._open)))
         return []
 
-    def _of(self, number: int) -> "_Exchange":
+    def _find_or_open(self, number: int) -> "_OpenExchange":
         exchange = self._open.get(number)
         if exchange is None:
-            exchange = self._open[number] = _Exchange(number)
+            exchange = self._open[number] = _OpenExchange(number)
         return exchange
 
-    def _take_frame(self, frame: Frame, exchange: "_Exchange") -> None:
-        exchange.begin(frame.t_ns)
-        exchange.messages.append((frame.t_ns, _message(frame)))
+    def _add_frame(self, frame: Frame, exchange: "_OpenExchange") -> None:
+        exchange.note_start(frame.t_ns)
+        exchange.messages.append((frame.t_ns, _describe_frame(frame)))
         body = exchange.bodies[frame.dir]
-        written = exchange.event_text(frame) if frame.unit == "sse_event" else frame.raw
-        if body.size + len(written) > MAX_EXPORTED_BODY_BYTES or self._held + len(written) > HELD:
-            body.is_cut = True
+        written = exchange.reassemble_event(frame) if frame.unit == "sse_event" else frame.raw
+        if body.size + len(written) > MAX_EXPORTED_BODY_BYTES or self._held_bytes + len(written) > MAX_HELD_BODY_BYTES:
+            body.is_truncated = True
             return
         body.pieces.append(written)
         body.size += len(written)
-        self._held += len(written)
+        self._held_bytes += len(written)
 
-    def _closed(self, number: int) -> list[HarEntry]:
+    def _close(self, number: int) -> list[HarEntry]:
         exchange = self._open.pop(number)
-        self._held -= sum(body.size for body in exchange.bodies.values())
+        self._held_bytes -= sum(body.size for body in exchange.bodies.values())
         if self._only is not None and not exchange.is_selected:
             return []
         if not isinstance(exchange.members.get("request"), dict):
-            self.headless += 1
+            self.lost_request_count += 1
             return []
-        self.cut += sum(body.is_cut for body in exchange.bodies.values())
+        self.truncated_body_count += sum(body.is_truncated for body in exchange.bodies.values())
         return [self._entry(exchange)]
 
-    def _entry(self, exchange: "_Exchange") -> HarEntry:
+    def _entry(self, exchange: "_OpenExchange") -> HarEntry:
         members, request = exchange.members, exchange.members["request"]
-        has_body = bool(exchange.bodies["s2c"].pieces) or _count(members.get("response_size")) > 0
-        times = _Times(members.get("times"), exchange.begun_ns, has_body=has_body)
-        start_ns = (self._fold.wall_ns or 0) + times.begun_ns
+        has_body = bool(exchange.bodies["s2c"].pieces) or _size_or_unknown(members.get("response_size")) > 0
+        times = _PhaseTimes(members.get("times"), exchange.first_record_ns, has_body=has_body)
+        start_ns = (self._fold.wall_ns or 0) + times.start_ns
         known = self._fold.exchanges.known(exchange.number)
         session = known.session if known is not None else None
-        ended_by, error = _string(members, "ended_by") or None, _string(members, "error")
+        ended_by, error = _string_member(members, "ended_by") or None, _string_member(members, "error")
         if ended_by == "client" and known is not None:
             if exchange.is_unanswered or known.status is None:
-                error = error or _GAVE_UP
+                error = error or _CLIENT_GAVE_UP
             elif known.settled is not None:
                 ended_by = "complete"  # it closed a stream that had delivered all it wanted
         entry = {
-            "startedDateTime": _date(start_ns),
+            "startedDateTime": _iso_time(start_ns),
             "time": times.send + times.wait + times.receive,
-            "request": _request(request, exchange, self._origin(request)),
-            "response": _response(members, exchange),
+            "request": _har_request(request, exchange, self._origin(request)),
+            "response": _har_response(members, exchange),
             "cache": {},
             "timings": {
                 **dict.fromkeys(("blocked", "dns", "connect", "ssl"), -1),
@@ -155,14 +155,14 @@ class Entries:
                 "exchange": exchange.number,
                 "session": None if session is None else session.number,
                 "revision": None if session is None else session.revision,
-                "peer": _string(members, "peer") or None,
+                "peer": _string_member(members, "peer") or None,
                 "endedBy": ended_by,
                 "notStored": members.get("body_hash") or None,
-                "messages": [{**message, "time": (t_ns - times.begun_ns) / 1e6} for t_ns, message in exchange.messages],
+                "messages": [{**message, "time": (t_ns - times.start_ns) / 1e6} for t_ns, message in exchange.messages],
             },
             **({"_error": error} if error else {}),
         }
-        return HarEntry(start_ns, dumped(entry))
+        return HarEntry(start_ns, json_bytes(entry))
 
     def _origin(self, request: dict[str, Any]) -> str:
         """Scheme, host and port of the server itself; where they are unknown, of what the client named."""
@@ -170,7 +170,7 @@ class Entries:
             parts = urlsplit(self._fold.exchanges.upstream)
             if parts.scheme and parts.netloc:
                 return f"{parts.scheme}://{parts.netloc}"
-        host = next((value for name, value in _pairs(request.get("headers")) if name.lower() == "host"), "host")
+        host = next((value for name, value in _header_pairs(request.get("headers")) if name.lower() == "host"), "host")
         return f"http://{host}"
 
 
@@ -180,10 +180,10 @@ class _Body:
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
         self.size = 0
-        self.is_cut = False
+        self.is_truncated = False
 
 
-class _Exchange:
+class _OpenExchange:
     """An exchange in progress."""
 
     def __init__(self, number: int) -> None:
@@ -195,16 +195,16 @@ class _Exchange:
         self.is_selected = False
         self.is_unanswered = False
         """Whether it ended without the response to one of its requests."""
-        self.begun_ns = -1
+        self.first_record_ns = -1
         """Stamp of its first record."""
         self._event_id: str | None = None
 
-    def begin(self, t_ns: int) -> None:
+    def note_start(self, t_ns: int) -> None:
         """Note the stamp of its first record."""
-        if self.begun_ns < 0:
-            self.begun_ns = t_ns
+        if self.first_record_ns < 0:
+            self.first_record_ns = t_ns
 
-    def event_text(self, frame: Frame) -> bytes:
+    def reassemble_event(self, frame: Frame) -> bytes:
         """An event as a server sends it (HTML, 9.2.5); comments and the spelling of its fields are not recorded."""
         fields = []
         if frame.event is not None:
@@ -216,7 +216,7 @@ class _Exchange:
         return b"\n".join(fields) + b"\n\n"
 
 
-class _Times:
+class _PhaseTimes:
     """When an exchange began, and its phases in milliseconds."""
 
     def __init__(self, times: object, begun_ns: int, *, has_body: bool) -> None:
@@ -228,9 +228,9 @@ class _Times:
             has_body: whether a byte of a response's body arrived; if not, the whole time was spent waiting.
         """
         known = times if isinstance(times, dict) else {}
-        head, *later = (_stamp(known.get(name)) for name in _PHASES)
-        self.begun_ns = begun_ns if head is None else head
-        phases, before = [], self.begun_ns
+        head, *later = (_stamp_or_none(known.get(name)) for name in _PHASE_STAMPS)
+        self.start_ns = begun_ns if head is None else head
+        phases, before = [], self.start_ns
         for stamp in later:
             now = before if stamp is None else max(before, stamp)
             phases.append((now - before) / 1e6)
@@ -239,14 +239,14 @@ class _Times:
         self.wait, self.receive = (wait, receive) if has_body else (wait + receive, 0.0)
 
 
-_PHASES: Final = ("request_head", "request_end", "response_head", "response_end")
+_PHASE_STAMPS: Final = ("request_head", "request_end", "response_head", "response_end")
 
 
-def _stamp(value: object) -> int | None:
+def _stamp_or_none(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def _message(frame: Frame) -> dict[str, Any]:
+def _describe_frame(frame: Frame) -> dict[str, Any]:
     verdict = frame.verdict
     described: dict[str, Any] = {"frame": frame.seq, "dir": frame.dir, "kind": verdict.kind, "size": len(frame.raw)}
     if verdict.method is not None:
@@ -258,20 +258,20 @@ def _message(frame: Frame) -> dict[str, Any]:
     return described
 
 
-def _request(request: dict[str, Any], exchange: _Exchange, origin: str) -> dict[str, Any]:
-    target = _string(request, "target")
+def _har_request(request: dict[str, Any], exchange: _OpenExchange, origin: str) -> dict[str, Any]:
+    target = _string_member(request, "target")
     url = target if target.startswith(("http://", "https://")) else origin + target
-    headers, body = _pairs(request.get("headers")), exchange.bodies["c2s"]
+    headers, body = _header_pairs(request.get("headers")), exchange.bodies["c2s"]
     posted: dict[str, Any] = {}
     if body.pieces:
-        kind = _value(headers, "content-type") or "application/json"
+        kind = _header_value(headers, "content-type") or "application/json"
         # HAR has no encoding for request bodies; bytes that are not UTF-8 are escaped, and cannot be restored.
         text = b"\n".join(body.pieces).decode("utf-8", "backslashreplace")
-        posted["postData"] = {"mimeType": kind, "text": text, **_cut(body)}
+        posted["postData"] = {"mimeType": kind, "text": text, **_truncation_comment(body)}
     return {
-        "method": _string(request, "method"),
+        "method": _string_member(request, "method"),
         "url": url,
-        "httpVersion": _string(request, "version") or "HTTP/1.1",
+        "httpVersion": _string_member(request, "version") or "HTTP/1.1",
         "cookies": [],
         "headers": [{"name": name, "value": value} for name, value in headers],
         "queryString": [
@@ -280,15 +280,19 @@ def _request(request: dict[str, Any], exchange: _Exchange, origin: str) -> dict[
         ],
         **posted,
         "headersSize": -1,
-        "bodySize": _count(exchange.members.get("request_size")),
+        "bodySize": _size_or_unknown(exchange.members.get("request_size")),
     }
 
 
-def _response(members: dict[str, Any], exchange: _Exchange) -> dict[str, Any]:
+def _har_response(members: dict[str, Any], exchange: _OpenExchange) -> dict[str, Any]:
     response = members.get("response")
     known = response if isinstance(response, dict) else {}
-    headers, body = _pairs(known.get("headers")), exchange.bodies["s2c"]
-    content: dict[str, Any] = {"size": body.size, "mimeType": _value(headers, "content-type") or "", **_cut(body)}
+    headers, body = _header_pairs(known.get("headers")), exchange.bodies["s2c"]
+    content: dict[str, Any] = {
+        "size": body.size,
+        "mimeType": _header_value(headers, "content-type") or "",
+        **_truncation_comment(body),
+    }
     announced = members.get("endpoints")
     endpoints = [address for address in announced if isinstance(address, str)] if isinstance(announced, list) else []
     # The older transport's first event, which is not a frame; its address has been cleaned of secrets.
@@ -300,30 +304,30 @@ def _response(members: dict[str, Any], exchange: _Exchange) -> dict[str, Any]:
             content["text"] = raw.decode()
         except UnicodeDecodeError:
             content |= {"text": b64encode(raw).decode(), "encoding": "base64"}
-    elif document := _string(members, "metadata") or _string(members, "response_text"):
+    elif document := _string_member(members, "metadata") or _string_member(members, "response_text"):
         content |= {"text": document, "size": len(document.encode("utf-8", "replace"))}
     elif isinstance(members.get("body_hash"), dict) and "response" in members["body_hash"]:
         content["comment"] = "not stored in the capture; _mcp.notStored has its size and hash"
     status = known.get("status")
     return {
         "status": status if type(status) is int else 0,
-        "statusText": _string(known, "reason"),
-        "httpVersion": _string(known, "version") or "HTTP/1.1",
+        "statusText": _string_member(known, "reason"),
+        "httpVersion": _string_member(known, "version") or "HTTP/1.1",
         "cookies": [],
         "headers": [{"name": name, "value": value} for name, value in headers],
         "content": content,
-        "redirectURL": _value(headers, "location") or "",
+        "redirectURL": _header_value(headers, "location") or "",
         "headersSize": -1,
-        "bodySize": _count(members.get("response_size")),
+        "bodySize": _size_or_unknown(members.get("response_size")),
         **({"_byMcpproxy": True} if known.get("by") == "proxy" else {}),
     }
 
 
-def _cut(body: _Body) -> dict[str, str]:
-    return {"comment": f"only the beginning: {body.size} bytes"} if body.is_cut else {}
+def _truncation_comment(body: _Body) -> dict[str, str]:
+    return {"comment": f"only the beginning: {body.size} bytes"} if body.is_truncated else {}
 
 
-def _pairs(headers: object) -> list[tuple[str, str]]:
+def _header_pairs(headers: object) -> list[tuple[str, str]]:
     rows = headers if isinstance(headers, list) else []
     return [
         (row[0], row[1])
@@ -332,27 +336,27 @@ def _pairs(headers: object) -> list[tuple[str, str]]:
     ]
 
 
-def _value(headers: list[tuple[str, str]], wanted: str) -> str | None:
+def _header_value(headers: list[tuple[str, str]], wanted: str) -> str | None:
     return next((value for name, value in headers if name.lower() == wanted), None)
 
 
-def _string(values: dict[str, Any], name: str) -> str:
+def _string_member(values: dict[str, Any], name: str) -> str:
     value = values.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int:
+def _size_or_unknown(value: object) -> int:
     return value if type(value) is int and value >= 0 else -1
 
 
-def _date(t_ns: int) -> str:
+def _iso_time(t_ns: int) -> str:
     try:
         return f"{utc(t_ns)[:26]}Z"  # microseconds: not every reader takes nine digits
     except (ValueError, OverflowError, OSError):
-        return _NO_TIME
+        return _UNKNOWN_TIME
 
 
-def dumped(value: object) -> bytes:
+def json_bytes(value: object) -> bytes:
     """A value as JSON, regardless of what text a capture has put into it."""
     try:
         return orjson.dumps(value)
@@ -368,14 +372,14 @@ class HarFile:
     def __init__(self, spool: BinaryIO) -> None:
         """`spool` is an empty private file, which stores the entries until then."""
         self._spool = spool
-        self._places: list[tuple[int, int, int]] = []
+        self._spooled_entries: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._spooled_entries)
 
     def add(self, entry: HarEntry) -> None:
         """Add an entry."""
-        self._places.append((entry.start_ns, self._spool.tell(), len(entry.text)))
+        self._spooled_entries.append((entry.start_ns, self._spool.tell(), len(entry.text)))
         self._spool.write(entry.text)
 
     def pieces(self) -> Iterator[bytes]:
@@ -384,12 +388,12 @@ class HarFile:
         head = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
         yield head.removesuffix(b"]}}")
         before = b"\n"
-        for _, offset, size in sorted(self._places):
+        for _, offset, size in sorted(self._spooled_entries):
             yield before
             before = b",\n"
             self._spool.seek(offset)
             while size:
-                piece = self._spool.read(min(size, COPY))
+                piece = self._spool.read(min(size, COPY_CHUNK_BYTES))
                 size -= len(piece)
                 yield piece
         yield b"\n]}}\n"

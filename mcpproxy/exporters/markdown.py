@@ -3,7 +3,7 @@
 Issue trackers turn text into links, mentions, references, images and HTML, and all text here is a peer's. So none of it
 is placed where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it, or escaped
 in a `<code>` of an HTML block. Such a block ends at an empty line, which no sanitised text contains, and trackers leave
-`code` and `pre` alone. So no text can leave its element, or act.
+`html_code` and `pre` alone. So no text can leave its element, or act.
 """
 
 import re
@@ -27,15 +27,15 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.units import duration, local_time, size
 
-ROOM: Final = 65_536
+MAX_ISSUE_CHARS: Final = 65_536
 """Characters that GitHub accepts in an issue or a comment."""
-BODY: Final = 8_192
+MAX_BODY_CHARS: Final = 8_192
 """Characters of a body; `mcpproxy show --frame` prints all of it."""
-FINDINGS: Final = 100
+MAX_LISTED_FINDINGS: Final = 100
 """Different findings that are listed; the others are counted."""
 
 _BACKTICKS: Final = re.compile("`+")
-_GAP: Final = re.compile(" {3,}")
+_WIDE_GAP: Final = re.compile(" {3,}")
 
 
 class ListedFinding(NamedTuple):
@@ -52,15 +52,15 @@ class CaptureFacts(NamedTuple):
 
     fold: Fold
     header: Mapping[str, Any]
-    frames: int
-    sessions: int
+    frame_count: int
+    session_count: int
     findings: Mapping[ListedFinding, Sequence[int]]
-    """The first frame of each and how often it occurs, the worst first; `FINDINGS` at most."""
-    found: int
+    """The first frame of each and how often it occurs, the worst first; `MAX_LISTED_FINDINGS` at most."""
+    finding_count: int
     """How many there are, including those that are not listed."""
 
 
-def facts_of(path: Path) -> CaptureFacts:
+def collect_facts(path: Path) -> CaptureFacts:
     """Check a capture.
 
     Args:
@@ -78,15 +78,15 @@ def facts_of(path: Path) -> CaptureFacts:
         listed = ListedFinding(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
         known = worst.setdefault(listed, [finding.frame, 0])
         known[1] += 1
-        if len(worst) >= 4 * FINDINGS:
-            worst = _worst(worst)
-    findings = _worst(worst)
+        if len(worst) >= 4 * MAX_LISTED_FINDINGS:
+            worst = _keep_worst(worst)
+    findings = _keep_worst(worst)
     return CaptureFacts(examination.fold, examination.header, examination.frames, examination.sessions, findings, count)
 
 
-def _worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFinding, list[int]]:
-    """The first `FINDINGS`. A dropped one could only return after these, so their counts are right."""
-    return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:FINDINGS])
+def _keep_worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFinding, list[int]]:
+    """The first `MAX_LISTED_FINDINGS`. A dropped one could only return after these, so their counts are right."""
+    return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:MAX_LISTED_FINDINGS])
 
 
 class MarkdownExport:
@@ -119,22 +119,22 @@ class MarkdownExport:
     def feed(self, step: Step) -> Iterator[str]:
         """The Markdown of one step."""
         for thing in self._conversation.items_of(step):
-            yield self._thing(thing)
+            yield self._item_markdown(thing)
 
-    def _thing(self, thing: ConversationItem) -> str:
-        line = _GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(thing)))
+    def _item_markdown(self, thing: ConversationItem) -> str:
+        line = _WIDE_GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(thing)))
         frames = whole_of(thing.what)
         if not frames:
-            return f"<div>{code(line)}</div>\n\n"
+            return f"<div>{html_code(line)}</div>\n\n"
         kind = "json" if all(frame.verdict.kind not in ("invalid", "unjudged") for frame in frames) else "text"
         lines = (line for frame in frames for line in message_lines(frame))
-        body = fenced(_cut(lines, frames[0].seq, size_of(frames)), kind)
-        return f"<details><summary>{code(line)}</summary>\n\n{body}\n</details>\n\n"
+        body = fenced_block(_truncate_lines(lines, frames[0].seq, size_of(frames)), kind)
+        return f"<details><summary>{html_code(line)}</summary>\n\n{body}\n</details>\n\n"
 
     def _facts_block(self) -> Iterator[str]:
         fold, header = self._facts.fold, self._facts.header
         unnamed = "does not name itself"
-        extent = f"{count_text(self._facts.frames, 'frame')}, {count_text(self._facts.sessions, 'session')}"
+        extent = f"{count_text(self._facts.frame_count, 'frame')}, {count_text(self._facts.session_count, 'session')}"
         rows = [
             ("capture", sanitise(self._path.name, None)),
             ("client", unnamed if fold.client is None else peer_text(fold.client)),
@@ -142,37 +142,38 @@ class MarkdownExport:
             ("revisions" if len(fold.revisions) > 1 else "revision", revisions_text(fold.revisions) or "unknown"),
             ("transport", sanitise(fold.transport or "unknown", 60)),
             ("extent", f"{extent}, {duration(fold.t_ns)}"),
-            ("recorded by", _text(header.get("tool"))),
+            ("recorded by", _text_or_unknown(header.get("tool"))),
             ("written by", f"mcpproxy {__version__}"),
         ]
         if fold.wall_ns is not None:
-            rows.insert(1, ("opened", _opened(fold.wall_ns)))
-        yield f"## MCP conversation\n\n<table>\n{''.join(_row([code(text)], name) for name, text in rows)}</table>\n\n"
+            rows.insert(1, ("opened", _opening_time(fold.wall_ns)))
+        table = "".join(_html_row([html_code(text)], name) for name, text in rows)
+        yield f"## MCP conversation\n\n<table>\n{table}</table>\n\n"
 
     def _findings_block(self) -> Iterator[str]:
         findings = self._facts.findings
-        yield f"### Findings: {self._facts.found:,}\n\n"
+        yield f"### Findings: {self._facts.finding_count:,}\n\n"
         if not findings:
             return
         heads = ("level", "rule", "side", "first frame", "times", "problem")
         yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>\n"
         for found, (frame, times) in findings.items():
             cells = (str(found.level), found.rule, found.side, f"{frame}", f"{times:,}", found.problem)
-            yield _row([code(cell) for cell in cells])
+            yield _html_row([html_code(cell) for cell in cells])
         yield "</table>\n\n"
-        more = self._facts.found - sum(times for _, times in findings.values())
+        more = self._facts.finding_count - sum(times for _, times in findings.values())
         if more:
             yield f"And {more:,} more; `mcpproxy check --notes` lists all.\n\n"
         if any(found.level >= Level.WARNING for found in findings):
             yield "`mcpproxy rule NAME` explains a rule.\n\n"
 
 
-def code(text: str) -> str:
+def html_code(text: str) -> str:
     """Text in an HTML block, for text that is sanitised and so has no line ends."""
     return f"<code>{escape(text)}</code>"
 
 
-def fenced(lines: Iterable[str], kind: str) -> str:
+def fenced_block(lines: Iterable[str], kind: str) -> str:
     """Lines in a fence that none of them can close."""
     text = "".join(f"{line}\n" for line in lines)
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
@@ -180,13 +181,13 @@ def fenced(lines: Iterable[str], kind: str) -> str:
     return f"{fence}{kind}\n{text}{fence}\n"
 
 
-def _row(cells: Iterable[str], head: str = "") -> str:
+def _html_row(cells: Iterable[str], head: str = "") -> str:
     first = f"<th>{head}</th>" if head else ""
     return f"<tr>{first}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 
-def _cut(lines: Iterable[str], frame: int, whole: int) -> Iterator[str]:
-    room = BODY
+def _truncate_lines(lines: Iterable[str], frame: int, whole: int) -> Iterator[str]:
+    room = MAX_BODY_CHARS
     for line in lines:
         if len(line) > room:
             yield line[:room]
@@ -196,12 +197,12 @@ def _cut(lines: Iterable[str], frame: int, whole: int) -> Iterator[str]:
         yield line
 
 
-def _opened(wall_ns: int) -> str:
+def _opening_time(wall_ns: int) -> str:
     try:
         return local_time(wall_ns)
     except (ValueError, OverflowError, OSError):
         return "unknown"
 
 
-def _text(value: object) -> str:
+def _text_or_unknown(value: object) -> str:
     return sanitise(value, 60) if isinstance(value, str) else "unknown"

@@ -20,7 +20,7 @@ from analysis.filter import Filter
 from analysis.reading import Step
 from captures.verdict import Direction
 from mcpproxy.exporters.calls import Calls, EndedCall, FinalCalls
-from mcpproxy.exporters.har import dumped
+from mcpproxy.exporters.har import json_bytes
 from mcpproxy.exporters.otlp.conventions import text
 
 SLICE_NS: Final = 1_000
@@ -228,6 +228,6 @@ def file_pieces(events: Iterable[list[Event]], captures: list[str]) -> Iterator[
     before = b"\n"
     for some in events:
         for event in some:
-            yield before + dumped(event)
+            yield before + json_bytes(event)
             before = b",\n"
-    yield b'\n],"otherData":' + dumped({"captures": captures}) + b"}\n"
+    yield b'\n],"otherData":' + json_bytes({"captures": captures}) + b"}\n"

@@ -24,7 +24,7 @@ from mcpproxy.importers.log_items import (
     ServerExit,
     ServerStart,
 )
-from mcpproxy.importers.opening import is_initialize, opens
+from mcpproxy.importers.opening import can_open_conversation, is_initialize
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.importers.stdio import Pipes
 
@@ -179,7 +179,8 @@ class _Conversation:
             self._form_name,
             "stdio",
             self._name,
-            observed_start=isinstance(held[0], ServerStart) or (is_of_both and first is not None and opens(first.raw)),
+            observed_start=isinstance(held[0], ServerStart)
+            or (is_of_both and first is not None and can_open_conversation(first.raw)),
             wall_ns=wall_ns,
             is_verbatim=self._form.is_verbatim,
         )

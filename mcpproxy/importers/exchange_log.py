@@ -17,7 +17,7 @@ from mcpproxy.importers.capture_lines import MAX_NS
 from mcpproxy.importers.case import Case, Step, Transport
 from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.log_items import LeftOut, Remark
-from mcpproxy.importers.opening import opens
+from mcpproxy.importers.opening import can_open_conversation
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.recorder.exchange import SNIFFED
 from mcpproxy.wire.framing import Fields
@@ -250,7 +250,7 @@ def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
     is_older = any(logged.method == b"GET" and b"event: endpoint" in logged.answer[:4096] for logged in exchanges)
     transport: Transport = "legacy-sse" if is_older else "http"
     spoken = [logged.body for logged in exchanges if SNIFFED in logged.body]
-    observed_start = bool(spoken) and opens(spoken[0])
+    observed_start = bool(spoken) and can_open_conversation(spoken[0])
     return Case(1, _host(origin), transport, observed_start, tuple(steps), {}, start_ns)
 
 

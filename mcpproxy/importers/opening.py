@@ -21,7 +21,7 @@ def first_message(raw: bytes) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def opens(raw: bytes) -> bool:
+def can_open_conversation(raw: bytes) -> bool:
     """Whether a client's frame can be the first: a handshake, or a request that needs none."""
     message = first_message(raw)
     params = message.get("params")

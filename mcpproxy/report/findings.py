@@ -12,7 +12,7 @@ from typing import Final
 from analysis.rules.finding import Blames, Level
 from mcpproxy.check_run.record_locations import payload_at
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals, located
-from mcpproxy.report.output import is_aligned
+from mcpproxy.report.output import keeps_width
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells
@@ -228,7 +228,7 @@ class TextReporter(Reporter):
 
     def _shown(self, shown: Excerpt) -> Iterator[str]:
         yield f"      {shown.text}\n"
-        if shown.carets and self._has_carets and is_aligned(shown.text, self._encoding):
+        if shown.carets and self._has_carets and keeps_width(shown.text, self._encoding):
             yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"
 
     def _excerpt(self, located: LocatedFinding) -> tuple[Excerpt | None, str]:

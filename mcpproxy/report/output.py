@@ -19,16 +19,27 @@ from mcpproxy.sanitise import escape
 from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.json_lines import escaped, harmless
 
-LEGIBLE: Final = "mcpproxy.legible"
+LEGIBLE_ERRORS: Final = "mcpproxy.legible"
 """The name of mcpproxy's error handler for characters that an encoding lacks."""
 
 # One cell each, as something may be aligned with them.
-_INSTEAD: Final = {"→": ">", "←": "<", "…": "~", "·": "-", "●": "*", "○": "o", "✝": "+", "▲": "!", "■": "#", "✗": "x"}
-_INSTEAD.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
+_REPLACEMENTS: Final = {
+    "→": ">",
+    "←": "<",
+    "…": "~",
+    "·": "-",
+    "●": "*",
+    "○": "o",
+    "✝": "+",
+    "▲": "!",
+    "■": "#",
+    "✗": "x",
+}
+_REPLACEMENTS.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
 
 # Invisible characters that JSON allows in a string: controls, bidirectional signs, format characters and others without
 # a glyph, and line ends that JSON does not treat as such.
-_HIDDEN: Final = re.compile(
+_INVISIBLE_CHARS: Final = re.compile(
     "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -45,25 +56,25 @@ def width_of_stdout(widest: int = WHOLE) -> int:
     return WHOLE
 
 
-def set_up(form: str) -> None:
+def set_up_stdout(form: str) -> None:
     """Make stdout accept all output of a format: `text`, or a format that programs read."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors=LEGIBLE)
+        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors=LEGIBLE_ERRORS)
 
 
-def _legible(error: UnicodeError) -> tuple[str, int]:
+def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     """The replacement for characters that stdout's encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(_INSTEAD.get(char) or escape(char) for char in error.object[error.start : error.end]), error.end
+    return "".join(_REPLACEMENTS.get(char) or escape(char) for char in error.object[error.start : error.end]), error.end
 
 
-codecs.register_error(LEGIBLE, _legible)
+codecs.register_error(LEGIBLE_ERRORS, _replace_unencodable)
 
 
-def is_aligned(text: str, encoding: str) -> bool:
+def keeps_width(text: str, encoding: str) -> bool:
     """Whether a text takes as many cells as it would in UTF-8, so that marks below it are in the right place."""
-    return text.isascii() or cells(text.encode(encoding, LEGIBLE).decode(encoding)) == cells(text)
+    return text.isascii() or cells(text.encode(encoding, LEGIBLE_ERRORS).decode(encoding)) == cells(text)
 
 
 def json_line(row: Mapping[str, Any]) -> str:
@@ -73,14 +84,14 @@ def json_line(row: Mapping[str, Any]) -> str:
     showing it later could act on invisibly: to a program they mean the same.
     """
     try:
-        return for_stdout(_HIDDEN.sub(_escaped, orjson.dumps(row, default=str).decode())) + "\n"
+        return safe_for_stdout(_INVISIBLE_CHARS.sub(_escape_match, orjson.dumps(row, default=str).decode())) + "\n"
     except (TypeError, orjson.JSONEncodeError):
         import json
 
         return json.dumps(row, default=str) + "\n"
 
 
-def for_stdout(line: str) -> str:
+def safe_for_stdout(line: str) -> str:
     """One line of JSON; if stdout is a terminal, with escapes for everything that could act on one.
 
     Programs get the text as it is.
@@ -88,5 +99,5 @@ def for_stdout(line: str) -> str:
     return harmless(line) if sys.stdout.isatty() else line
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     return escaped(match[0])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from captures.envelope import MAX_READER_JUDGED_BYTES, judge
-from captures.exact_judge import is_too_much, nesting
+from captures.exact_judge import is_too_large_to_judge, nesting_depth
 from captures.limits import MAX_STRUCTURAL_CHARS, TOO_DEEP
 from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.sharing.fragments import secrets_in_fragment
@@ -112,7 +112,7 @@ class FrameRedactor:
             yield form % tag, made
         if len(raw) > MAX_READER_JUDGED_BYTES:
             yield tag.ljust(len(raw), b"."), made
-        elif is_too_much(raw, MAX_READER_JUDGED_BYTES):
+        elif is_too_large_to_judge(raw, MAX_READER_JUDGED_BYTES):
             yield tag.ljust(len(tag) + MAX_STRUCTURAL_CHARS + 1, b","), made
         yield tag, made
 
@@ -120,4 +120,4 @@ class FrameRedactor:
 def _why_unparsed(raw: bytes) -> str:
     if len(raw) > MAX_READER_JUDGED_BYTES:
         return "it is too large"
-    return "it is nested too deeply" if nesting(raw) > TOO_DEEP else ""
+    return "it is nested too deeply" if nesting_depth(raw) > TOO_DEEP else ""

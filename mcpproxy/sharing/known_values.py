@@ -20,7 +20,7 @@ from analysis.protocol.methods import METHODS
 from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBERS, kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
-from mcpproxy.sharing.patterns import is_public_host
+from mcpproxy.sharing.patterns import is_harmless_host
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import ACCOUNTS, FAMOUS_HOSTS, FILE_ENDINGS, NO_PASSWORDS, OBJECTS
 
@@ -110,7 +110,7 @@ def is_distinctive_host(host: str) -> bool:
     return (
         len(host) >= MIN_VALUE_CHARS
         and _HOST(lower) is not None
-        and not is_public_host(lower)
+        and not is_harmless_host(lower)
         and first not in OBJECTS
         and rest not in FILE_ENDINGS
         and lower.removeprefix("www.") not in FAMOUS_HOSTS
@@ -280,7 +280,7 @@ class KnownValueSearch:
         """Yields the secret at a place; of a host in a longer one, all, unless that one is public or may be code."""
         if value in self._hosts:
             start = _start_of_host(lower, start)
-            if lower[end : end + 1] == "(" or _NEXT_LABEL(lower, end) or is_public_host(lower[start:end]):
+            if lower[end : end + 1] == "(" or _NEXT_LABEL(lower, end) or is_harmless_host(lower[start:end]):
                 return
         yield Secret(start, end, self._kinds[value])
 

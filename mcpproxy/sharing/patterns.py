@@ -32,55 +32,57 @@ from mcpproxy.sharing.word_lists import (
 # --- credentials
 
 
-class _Form(NamedTuple):
+class _CredentialPattern(NamedTuple):
     """The form of a credential."""
 
     kind: str
-    marks: tuple[str, ...]
+    literals: tuple[str, ...]
     """One of them is in every such credential."""
     pattern: re.Pattern[str]
 
 
-def _form(kind: str, marks: str, pattern: str) -> _Form:
-    return _Form(kind, tuple(marks.split()), re.compile(pattern))
+def _pattern(kind: str, marks: str, pattern: str) -> _CredentialPattern:
+    return _CredentialPattern(kind, tuple(marks.split()), re.compile(pattern))
 
 
-_FORMS: Final = (
+_CREDENTIAL_PATTERNS: Final = (
     # As the vendors document them.
-    _form("aws-key-id", "AKIA ASIA ABIA ACCA", r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _form("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,255}+"),
-    _form("github-token", "github_pat_", r"(?<![A-Za-z0-9])github_pat_\w{40,255}+"),
-    _form("gitlab-token", "glpat-", r"(?<![A-Za-z0-9])glpat-[\w-]{18,255}+"),
-    _form("ai-provider-key", "sk-", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,200}+[0-9])[\w-]{18,300}+"),
-    _form("stripe-key", "_live_ _test_", r"(?<![A-Za-z0-9])(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,255}+"),
-    _form("webhook-secret", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/=]{16,255}+"),
-    _form("slack-token", "xox xapp-", r"(?<![A-Za-z0-9])(?:xox[a-z]|xapp)-[\w-]{10,300}+"),
-    _form("google-key", "AIza", r"(?<![A-Za-z0-9])AIza[\w-]{30,100}+"),
-    _form("google-token", "ya29. 1//0 GOCSPX-", r"(?<![A-Za-z0-9])(?:ya29\.|1//0|GOCSPX-)[\w-]{20,2000}+"),
-    _form("hugging-face-token", "hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,100}+"),
-    _form("package-registry-token", "npm_ pypi-", r"(?<![A-Za-z0-9])(?:npm_[A-Za-z0-9]{30,100}+|pypi-[\w-]{40,400}+)"),
-    _form("sendgrid-key", "SG.", r"(?<![A-Za-z0-9])SG\.[\w-]{16,64}+\.[\w-]{16,100}+"),
-    _form("mailgun-key", "key-", r"(?<![A-Za-z0-9])key-[0-9a-f]{32}\b"),
-    _form("twilio-key", "SK AC", r"(?<![A-Za-z0-9])(?:SK|AC)[0-9a-f]{32}\b"),
-    _form("notion-token", "ntn_ secret_", r"(?<![A-Za-z0-9])(?:ntn_|secret_)[A-Za-z0-9]{32,100}+"),
-    _form("search-provider-key", "tvly- fc-", r"(?<![A-Za-z0-9])(?:tvly-[\w-]{16,100}+|fc-[0-9a-f]{32}\b)"),
-    _form("telegram-token", ":AA", r"(?<![A-Za-z0-9])[0-9]{8,10}:AA[\w-]{32,36}+"),
-    _form("jwt", "ey", r"(?<![A-Za-z0-9_-])ey[JA][\w-]{8,20000}+\.[\w-]{4,200000}+(?:\.[\w-]{0,20000}+){0,3}+"),
-    _form(
+    _pattern("aws-key-id", "AKIA ASIA ABIA ACCA", r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _pattern("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,255}+"),
+    _pattern("github-token", "github_pat_", r"(?<![A-Za-z0-9])github_pat_\w{40,255}+"),
+    _pattern("gitlab-token", "glpat-", r"(?<![A-Za-z0-9])glpat-[\w-]{18,255}+"),
+    _pattern("ai-provider-key", "sk-", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,200}+[0-9])[\w-]{18,300}+"),
+    _pattern("stripe-key", "_live_ _test_", r"(?<![A-Za-z0-9])(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,255}+"),
+    _pattern("webhook-secret", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/=]{16,255}+"),
+    _pattern("slack-token", "xox xapp-", r"(?<![A-Za-z0-9])(?:xox[a-z]|xapp)-[\w-]{10,300}+"),
+    _pattern("google-key", "AIza", r"(?<![A-Za-z0-9])AIza[\w-]{30,100}+"),
+    _pattern("google-token", "ya29. 1//0 GOCSPX-", r"(?<![A-Za-z0-9])(?:ya29\.|1//0|GOCSPX-)[\w-]{20,2000}+"),
+    _pattern("hugging-face-token", "hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,100}+"),
+    _pattern(
+        "package-registry-token", "npm_ pypi-", r"(?<![A-Za-z0-9])(?:npm_[A-Za-z0-9]{30,100}+|pypi-[\w-]{40,400}+)"
+    ),
+    _pattern("sendgrid-key", "SG.", r"(?<![A-Za-z0-9])SG\.[\w-]{16,64}+\.[\w-]{16,100}+"),
+    _pattern("mailgun-key", "key-", r"(?<![A-Za-z0-9])key-[0-9a-f]{32}\b"),
+    _pattern("twilio-key", "SK AC", r"(?<![A-Za-z0-9])(?:SK|AC)[0-9a-f]{32}\b"),
+    _pattern("notion-token", "ntn_ secret_", r"(?<![A-Za-z0-9])(?:ntn_|secret_)[A-Za-z0-9]{32,100}+"),
+    _pattern("search-provider-key", "tvly- fc-", r"(?<![A-Za-z0-9])(?:tvly-[\w-]{16,100}+|fc-[0-9a-f]{32}\b)"),
+    _pattern("telegram-token", ":AA", r"(?<![A-Za-z0-9])[0-9]{8,10}:AA[\w-]{32,36}+"),
+    _pattern("jwt", "ey", r"(?<![A-Za-z0-9_-])ey[JA][\w-]{8,20000}+\.[\w-]{4,200000}+(?:\.[\w-]{0,20000}+){0,3}+"),
+    _pattern(
         "private-key",
         "KEY",
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-\x1f]|-(?!----END)){0,100000}+(?:-----END [A-Z0-9 ]{1,80}-----)?+",
     ),
     # A file of PuTTY has the number of lines before them, and their MAC after them.
-    _form(
+    _pattern(
         "private-key",
         "Private-Lines:",
         r"Private-Lines:[ \t]{0,4}+[0-9]{1,4}\s{1,4}+(?P<value>(?:[A-Za-z0-9+/=]{1,200}+(?![-:])\s{0,4}+){1,1000}+"
         r"(?:Private-(?:MAC|Hash):[ \t]{0,4}+[0-9a-f]{32,64})?+)",
     ),
     # Tokens that the catalogue reports only together with another value, or only if they look random enough to it.
-    _form(
+    _pattern(
         "service-token",
         "AKCp cmVmd AIK_SECRET_ cnvca mdb_sa_sk_ pscale_ ramp_sec_ sb_secret_ packagist_ lsv2_ hvs. hvb.",
         r"(?<![A-Za-z0-9])(?:AKCp[A-Za-z0-9]{68,70}|cmVmd[A-Za-z0-9]{59}|AIK_SECRET_[A-Za-z0-9]{64}|cnvca[\w-]{51}"
@@ -88,39 +90,39 @@ _FORMS: Final = (
         r"|packagist_(?:ort|out|acs)_[0-9a-f]{64,96}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|hv[sb]\.[\w-]{90,300})"
         r"(?![A-Za-z0-9])",
     ),
-    _form(
+    _pattern(
         "azure-ad-secret", "Q~", r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"
     ),
-    _form(
+    _pattern(
         "salesforce-session",
         "!A",
         r"(?<![A-Za-z0-9])00[A-Za-z0-9]{13}!A[A-Za-z0-9._-]{79,260}+",
     ),
-    _form(
+    _pattern(
         "service-key",
         "algolia Algolia ALGOLIA datadog Datadog DATADOG upstash Upstash UPSTASH zoho Zoho ZOHO",
         r"(?<![A-Za-z])(?i:algolia|datadog|upstash|zoho)[ \t\w.-]{0,24}[\"']?[ \t]{0,4}[=:]>?[ \t]{0,4}[\"']?"
         r"(?P<value>(?=[A-Za-z]{0,63}[0-9])[A-Za-z0-9]{32,64})(?![A-Za-z0-9])",
     ),
-    _form(
+    _pattern(
         "discord-token",
         "MT Mj Mz ND NT Nj Nz OD OT mfa.",  # base64 of the first two digits of the bot's id
         r"(?:[MNO](?<![\w.-].)[DTjz][\w-]{22,26}\.[\w-]{6,7}\.[\w-]{27,45}|m(?<![\w.-].)fa\.[\w-]{60,100}+)"
         r"(?![\w-]|\.\w)",
     ),
-    _form(
+    _pattern(
         "azure-sas-signature",
         "sig",
         r"(?<![A-Za-z0-9])sig[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?(?=[a-z+/_-]{0,60}[A-Z0-9%])"
         r"(?P<value>(?:[A-Za-z0-9+/_-]|%2[BbFf]){30,200}+(?:={1,2}|(?:%3[Dd]){1,2})?+)",
     ),
 )
-_CREDENTIAL: Final = re.compile(
+_SCHEME_CREDENTIAL: Final = re.compile(
     r"(?:bearer|basic|digest|dpop|negotiate|token|apikey)[ \t]{1,4}+"
     r"(?=[a-z0-9._~+/=-]{0,80}?[0-9+/=_.~-])(?P<value>[a-z0-9._~+/=-]{16,20000}+)"
 )
-_CREDENTIAL_MARKS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
-_CHALLENGE: Final = re.compile(r"[a-z_-]{3,30}=").match
+_SCHEME_LITERALS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
+_match_challenge_parameter: Final = re.compile(r"[a-z_-]{3,30}=").match
 """A parameter after a scheme, as in the challenges of servers: not a credential."""
 _URL: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"<>`^\\\x00-\x1f{}|]{1,8192}+", re.ASCII
@@ -138,42 +140,42 @@ _PARAMETER: Final = re.compile(r"[?&;#](?P<name>[^=&;#]{0,100}+)=(?P<value>[^&;#
 _EMAIL: Final = re.compile(
     r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
 )
-_HOME: Final = re.compile(
+_HOME_PATH: Final = re.compile(
     r"(?:(?<![A-Za-z0-9_.])(?:/var|/export|/mnt/[a-z]|/cygdrive/[a-z]|/[a-z])?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,64}+|/)Users(?:\\{1,64}+|/)"
     r"|%2[Ff](?:home|Users)%2[Ff])(?P<user>[^/\\\s\"'`:;,<>|*?()\[\]{}$%&=#\x00-\x1f]{1,64}+)"
 )
-HOME_MARKS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
-_HOST: Final = re.compile(
+HOME_LITERALS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
+_INTERNAL_HOST: Final = re.compile(
     r"(?<![A-Za-z0-9_.@/%-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}"
     r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![.(\w-])"
 )
-_HOST_MARKS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
-_USER_BEFORE: Final = 200
+_HOST_LITERALS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
+_MAX_URL_PREFIX_CHARS: Final = 200
 """Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
 
 
 def credentials(text: str) -> Iterator[Secret]:
     """Tokens, keys and passwords."""
-    for kind, marks, pattern in _FORMS:
+    for kind, marks, pattern in _CREDENTIAL_PATTERNS:
         if any(mark in text for mark in marks):
             group = "value" if "value" in pattern.groupindex else 0
             for match in pattern.finditer(text):
                 if not is_placeholder(match[group]):
                     yield Secret(*match.span(group), kind)
-    lower = text.lower() if text.isascii() else text.translate(_LOWER)
-    if any(mark in lower for mark in _CREDENTIAL_MARKS):
-        for match in _CREDENTIAL.finditer(lower):
-            if not _CHALLENGE(match["value"]) and not is_placeholder(match["value"]):
+    lower = text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
+    if any(mark in lower for mark in _SCHEME_LITERALS):
+        for match in _SCHEME_CREDENTIAL.finditer(lower):
+            if not _match_challenge_parameter(match["value"]) and not is_placeholder(match["value"]):
                 yield Secret(*match.span("value"), "credential")
     yield from assigned(text, lower)
     yield from noted(text)
-    yield from _in_urls(text)
+    yield from _url_credentials(text)
     for start, end, kind in logins(text):
         if kind == "login":
             yield Secret(start, end, kind)
 
 
-def _in_urls(text: str) -> Iterator[Secret]:
+def _url_credentials(text: str) -> Iterator[Secret]:
     for at, url, authority in _urls(text):
         user = authority["user"]
         if user and not PSEUDONYM.fullmatch(user):
@@ -183,13 +185,13 @@ def _in_urls(text: str) -> Iterator[Secret]:
                 yield Secret(at + value.start("value"), at + value.end("value"), "url-parameter")
 
 
-def people(text: str) -> Iterator[Secret]:
+def personal_data(text: str) -> Iterator[Secret]:
     """E-mail addresses, users' names in paths and logins, hosts, network addresses, card numbers."""
     yield from _emails(text)
-    for name in _homes(text):
+    for name in _home_paths(text):
         yield Secret(*name.span("user"), "user-name")
     yield from _hosts(text)
-    yield from _in_logins(text)
+    yield from _login_data(text)
     for start, end in addresses(text):
         yield Secret(start, end, "ip-address")
     for start, end in card_numbers(text):
@@ -198,38 +200,38 @@ def people(text: str) -> Iterator[Secret]:
 
 def _emails(text: str) -> Iterator[Secret]:
     for match in _EMAIL.finditer(text) if "@" in text else ():
-        before = text[max(0, match.start() - _USER_BEFORE) : match.start()]
+        before = text[max(0, match.start() - _MAX_URL_PREFIX_CHARS) : match.start()]
         is_password = before.endswith(":") and "://" in before.split()[-1]
-        if not is_password and not is_public_host(match[0].rpartition("@")[2]):
+        if not is_password and not is_harmless_host(match[0].rpartition("@")[2]):
             yield Secret(*match.span(), "email")
 
 
-def _homes(text: str) -> Iterator[re.Match[str]]:
-    if any(mark in text for mark in HOME_MARKS):
-        yield from (match for match in _HOME.finditer(text) if is_user(match["user"]))
+def _home_paths(text: str) -> Iterator[re.Match[str]]:
+    if any(mark in text for mark in HOME_LITERALS):
+        yield from (match for match in _HOME_PATH.finditer(text) if may_name_person(match["user"]))
 
 
 def _hosts(text: str) -> Iterator[Secret]:
     for at, _, authority in _urls(text):
         host, scheme = authority["host"], authority["scheme"].lower()
-        if scheme not in ("file", "data") and not is_public_host(host):
+        if scheme not in ("file", "data") and not is_harmless_host(host):
             start, end = at + authority.start("host"), at + authority.end("host")
             if is_address(host):
                 yield Secret(start, end, "ip-address")
             elif "." in host or scheme in NETWORK_SCHEMES:
                 yield Secret(start, end, "host")
-    if any(mark in text for mark in _HOST_MARKS):
-        for match in _HOST.finditer(text):
-            if not is_public_host(match[0]):
+    if any(mark in text for mark in _HOST_LITERALS):
+        for match in _INTERNAL_HOST.finditer(text):
+            if not is_harmless_host(match[0]):
                 yield Secret(*match.span(), "host")
 
 
-def _in_logins(text: str) -> Iterator[Secret]:
+def _login_data(text: str) -> Iterator[Secret]:
     for start, end, kind in logins(text):
         value = text[start:end]
-        if kind == "host" and not is_public_host(value):
+        if kind == "host" and not is_harmless_host(value):
             yield Secret(start, end, "ip-address" if is_address(value) else "host")
-        elif kind == "login-user" and is_user(value):
+        elif kind == "login-user" and may_name_person(value):
             yield Secret(start, end, kind)
 
 
@@ -246,7 +248,7 @@ def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
 
 
 @lru_cache(4096)
-def is_public_host(host: str) -> bool:
+def is_harmless_host(host: str) -> bool:
     """Whether a host reveals nothing: this machine, a name that specifications use, or a pseudonym."""
     name = host.lower().strip("[]").rstrip(".")
     if not name or name in PUBLIC_HOSTS or name.endswith(SPECIAL_DOMAINS):
@@ -264,15 +266,15 @@ def is_secret_parameter(name: str, value: str) -> bool:
     return name.lower() not in PLAIN_PARAMETERS and len(plain) >= 4 and not is_harmless
 
 
-def is_user(name: str) -> bool:
+def may_name_person(name: str) -> bool:
     """Whether a name in the path of a home directory can be that of a person."""
     return name.lower() not in COMMON_USERS and bool(name.strip(".")) and not PSEUDONYM.fullmatch(name)
 
 
 def home_users(text: str) -> Iterator[str]:
     """The names of users in a text's paths of home directories."""
-    return (match["user"] for match in _homes(text))
+    return (match["user"] for match in _home_paths(text))
 
 
-_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_ASCII_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 """`str.lower` can make a text longer, and then positions would not fit."""

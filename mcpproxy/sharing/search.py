@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from mcpproxy.sharing.encodings import views
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.known_values import KnownValueSearch
-from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.patterns import credentials, personal_data
 from mcpproxy.sharing.personal_numbers import personal_numbers
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
@@ -93,7 +93,7 @@ class SecretSearch:
         return chain(
             self._catalogue.secrets(text),
             credentials(text),
-            people(text),
+            personal_data(text),
             personal_numbers(text) if self._personal else (),
             self._data_uris(text),
             self._users_in(text),

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from analysis.store.parquet_merge import CannotMerge, merge
 from analysis.store.table_export import NO_DAY
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from mcpproxy.shipping.destination import BrokenFile, CannotShip, Destination, StoredContent
 from mcpproxy.shipping.manifest import (
     CAPTURES,
@@ -226,7 +226,7 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
     }
     left = [
         entry.name
-        for table in sorted(NAMES, key=lambda table: table == CAPTURES)
+        for table in sorted(TABLE_NAMES, key=lambda table: table == CAPTURES)
         for entry in to.entries(f"{table}/day={day}")
         if entry.modified_s < time.time() - LEFT_S
         and (entry.name in replaced or name_of(entry.name) == (table, day, None))

@@ -9,7 +9,7 @@ from typing import Final
 
 from captures.ambiguity import ambiguity
 from captures.damage import Damage
-from captures.exact_judge import nesting
+from captures.exact_judge import nesting_depth
 from captures.frame import Frame
 from captures.limits import DEEP
 from captures.record import Record, frame_members, seal
@@ -99,7 +99,7 @@ def _is_read_alike(frame: Frame) -> bool:
     return (
         frame.verdict.kind not in ("invalid", "unjudged")
         and b"\n" not in frame.raw
-        and nesting(frame.raw) <= DEEP
+        and nesting_depth(frame.raw) <= DEEP
         and (frame.is_as_written or ambiguity(frame.raw) is None)
     )
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import analysis
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from captures.listing import find_captures
 from mcpproxy.cli import ship
 from tests.bench.check import _record, repeated
@@ -96,7 +96,7 @@ def over_captures(spark: Any, captures: Path) -> Iterator[Comparison]:
     with _quiet():
         connection = analysis.open(captures, findings=True)
     with connection:
-        for name in (*NAMES, *names()):
+        for name in (*TABLE_NAMES, *names()):
             yield compared(connection, spark, name)
     spark.catalog.clearCache()
 
@@ -107,7 +107,7 @@ def over_data_set(spark: Any, lake: Path) -> Iterator[Comparison]:
 
     create_views(spark, data_set=str(lake))
     with views_over(str(lake)) as connection:
-        for name in (*NAMES, *names()):
+        for name in (*TABLE_NAMES, *names()):
             yield compared(connection, spark, name)
 
 

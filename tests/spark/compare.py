@@ -15,7 +15,7 @@ import duckdb
 
 from analysis.store.dialects import spark_views
 from analysis.store.reference import view_texts
-from analysis.store.tables import creation
+from analysis.store.tables import create_statements
 
 CLOSE: Final = 1e-9
 _DIGITS: Final = (("_ms", 3), ("share", 4), ("surprise", 1))
@@ -151,7 +151,7 @@ def _same(column: str, one: Any, another: Any) -> tuple[bool, bool]:
 def views_over(folder: str) -> duckdb.DuckDBPyConnection:
     """DuckDB with the tables of a data set and the views over them."""
     connection = duckdb.connect()
-    connection.execute(creation())
+    connection.execute(create_statements())
     for name, columns in _columns(connection).items():
         names = ", ".join(f'"{column}"' for column in columns)
         try:

@@ -15,7 +15,7 @@ import pytest
 import analysis
 from analysis.store.batches import CaptureLoader
 from analysis.store.columns import TABLES
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from mcpproxy.shipping.bucket import Bucket
 from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.harness import DEADLINE_S, wait_until
@@ -45,11 +45,11 @@ def captures(able: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def expected(captures: Path) -> dict[str, list[tuple[Any, ...]]]:
     with pytest.warns(UserWarning, match="cannot read|hold"), analysis.open(captures, findings=True) as connection:
-        return {name: sorted_rows(rows_of_duckdb(connection, name)) for name in NAMES}
+        return {name: sorted_rows(rows_of_duckdb(connection, name)) for name in TABLE_NAMES}
 
 
 def test_every_table_has_the_rows_of_query(spark: Any, captures: Path, expected: dict[str, Any]) -> None:
-    for name in NAMES:
+    for name in TABLE_NAMES:
         assert rows(table(spark, name, captures), name) == expected[name], name
         assert expected[name], name
 

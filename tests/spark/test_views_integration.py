@@ -8,7 +8,7 @@ import pytest
 import analysis
 from analysis.store.columns import TABLES
 from analysis.store.dialects import spark_tables, spark_views
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from mcpproxy.cli import ship
 from tests.mcpproxy.shipping.data_set import written
 from tests.mcpproxy.shipping.shipped_before import data_set
@@ -40,7 +40,7 @@ def test_views_over_captures_have_the_rows_of_duckdb(spark: Any, captures: Path)
     from mcpproxy.spark import create_views
 
     made = create_views(spark, captures=str(captures), cached=True)
-    assert set(made) == {*NAMES, "unreadable", *names()}
+    assert set(made) == {*TABLE_NAMES, "unreadable", *names()}
     assert spark.table("unreadable").count() == 2
     with pytest.warns(UserWarning, match="cannot read|hold"), analysis.open(captures, findings=True) as connection:
         found = [compared(connection, spark, name) for name in OVER_CAPTURES]
@@ -52,7 +52,7 @@ def test_views_over_captures_have_the_rows_of_duckdb(spark: Any, captures: Path)
 def test_views_over_a_data_set_have_the_rows_of_duckdb_whatever_the_zone(spark: Any, lake: Path) -> None:
     from mcpproxy.spark import create_views
 
-    assert set(create_views(spark, data_set=str(lake))) == {*NAMES, *names()}
+    assert set(create_views(spark, data_set=str(lake))) == {*TABLE_NAMES, *names()}
     before = spark.conf.get("spark.sql.session.timeZone")
     with views_over(str(lake)) as connection:
         found = [compared(connection, spark, name) for name in names()]
@@ -88,7 +88,7 @@ def test_printed_sql_makes_them_without_python(spark: Any, lake: Path) -> None:
 
     for text in (*spark_tables().values(), *spark_views().values()):
         spark.sql(text)
-    for name in NAMES:
+    for name in TABLE_NAMES:
         own = {field.name: field.dataType for field in spark.table(name).schema}
         assert own == {field.name: field.dataType for field in schema(name) if field.name in own}, name
         assert [*own] == [column.name for column in TABLES[name].columns], name

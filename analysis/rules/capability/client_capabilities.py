@@ -11,7 +11,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, Span, between, only, sinc
 from analysis.rules.base import ERROR, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import METHODS as INTERIM
+from analysis.rules.support.inputs import INTERIM_METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
 
 SETTLED: Final[frozenset[State]] = frozenset({"init-answered", "ready"})

@@ -10,11 +10,11 @@ from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ServerQuestionRule
 
 CREATE: Final = "elicitation/create"
-ASKING: Final = frozenset({CREATE, *METHODS})
+ASKING: Final = frozenset({CREATE, *INTERIM_METHODS})
 """The methods of messages that may have an elicitation."""
 FIELDS: Final = 1_000
 """The most fields of one form that are checked."""

@@ -10,7 +10,7 @@ from analysis.rules.base import NOTE, WARNING
 from analysis.rules.elicitation.form import CREATE, PAGE, is_url
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ClientReplyRule
 
 _NO: Final = ("decline", "cancel")
@@ -20,7 +20,7 @@ class _Reply(ClientReplyRule):
     """The base of the rules in this module."""
 
     about = CREATE
-    methods = frozenset({CREATE, "tasks/result", *METHODS})
+    methods = frozenset({CREATE, "tasks/result", *INTERIM_METHODS})
     versions = since("2025-06-18")
     level = WARNING
     source = PAGE

@@ -9,7 +9,7 @@ from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
 from analysis.rules.support.message_text import AnyFrameRule, cut, hidden_in, is_value, reason
-from captures.exact_judge import nesting
+from captures.exact_judge import nesting_depth
 from captures.limits import DEEP
 
 _DECISIVE: Final = frozenset({"/id", "/method", "/result", "/error"})
@@ -34,7 +34,7 @@ class TooDeep(AnyFrameRule):
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        if reason(message) == self.id or (is_value(message) and nesting(raw_of(message.frames)) > DEEP):
+        if reason(message) == self.id or (is_value(message) and nesting_depth(raw_of(message.frames)) > DEEP):
             yield self.of_frame(context, f"the message nests more than {DEEP} levels")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.conversation.failure import GATEWAYS, failed_by
+from analysis.conversation.failure import GATEWAY_STATUSES, failed_by
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.response_text import MAX_GIST_CHARS
@@ -359,7 +359,7 @@ class Unreachable(Rule):
     source = "RFC 9110 §15.6.3"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
-        return like.status in GATEWAYS
+        return like.status in GATEWAY_STATUSES
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         at = http.started or http.over

@@ -12,7 +12,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules.base import NOTE, ResultKind, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS, input_requests
+from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES, input_requests
 from analysis.shapes.shape import Problem
 
 ROUNDS: Final = 10
@@ -34,7 +34,7 @@ class _Interim(Rule):
     versions = MODERN_ERA
     sender = "server"
     era: ClassVar[Era | None] = "modern"
-    methods: ClassVar[frozenset[str] | None] = METHODS
+    methods: ClassVar[frozenset[str] | None] = INTERIM_METHODS
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
     source = _PAGE
 
@@ -61,7 +61,7 @@ class UnsupportedMethod(_Interim):
     methods = None
 
     def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
-        return method not in METHODS
+        return method not in INTERIM_METHODS
 
     def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         text = f"{short(context.method)} is answered with an interim result"
@@ -125,7 +125,7 @@ class InvalidInputRequest(Rule):
     who = "server"
     versions = MODERN_ERA
     replaces = ("schema/invalid-result",)
-    methods = METHODS
+    methods = INTERIM_METHODS
     sender = "server"
     era = "modern"
     source = _PAGE

@@ -14,7 +14,7 @@ from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS
+from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES
 from analysis.shapes.validation import problems
 
 MAX_PENDING_RETRIES: Final = 10_000
@@ -37,7 +37,7 @@ class _Retry(Rule):
     versions = MODERN_ERA
     sender = "client"
     era = "modern"
-    methods = METHODS
+    methods = INTERIM_METHODS
     required_members = _RETRY_MEMBERS
     source = _PAGE
 
@@ -305,7 +305,7 @@ class Unsolicited(Rule):
     level = NOTE
     sender = "client"
     era = "modern"
-    methods = METHODS
+    methods = INTERIM_METHODS
     required_members = _RETRY_MEMBERS
     needs_start = True
     source = _PAGE
@@ -346,7 +346,7 @@ class NotRetried(Rule):
     versions = MODERN_ERA
     level = NOTE
     era = "modern"
-    methods = METHODS
+    methods = INTERIM_METHODS
     at_end = True
     source = _PAGE
 

@@ -12,21 +12,21 @@ from analysis.shapes.body_table import INTERIM
 
 MAX_INPUT_ENTRIES: Final = 100
 """The most entries of one result that are examined."""
-METHODS: Final = INTERIM
+INTERIM_METHODS: Final = INTERIM
 """Methods that may be answered with an interim result."""
 
 InputRequest: TypeAlias = tuple[str, str, dict[str, Any]]
 
-_KEY: Final = "input requests"
+_MEMORY_KEY: Final = "input requests"
 
 
 def input_requests(context: MessageContext) -> list[InputRequest]:
     """The entries of `inputRequests` in a result: pointer, method, params; invalid entries are skipped."""
     memory, message = context.session.memory, context.message
-    kept: tuple[Message, list[InputRequest]] | None = memory.get(_KEY)
+    kept: tuple[Message, list[InputRequest]] | None = memory.get(_MEMORY_KEY)
     if kept is None or kept[0] is not message:
         # Some thirty rules read them, one after the other.
-        kept = memory[_KEY] = message, list(_entries(context))
+        kept = memory[_MEMORY_KEY] = message, list(_entries(context))
     return kept[1]
 
 

@@ -14,7 +14,7 @@ from analysis.protocol.json_pointer import step
 from analysis.rules.base import ResultKind, Rule, Who
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS, input_requests
+from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES, input_requests
 
 _RESULT: Final = Outcome.RESULT  # enumeration members are slow to look up
 _REPLIES: Final = frozenset({"inputResponses"})
@@ -32,7 +32,7 @@ class ServerQuestionRule(Rule):
         if like.message.sender != "server":
             return False
         if hook == "result":
-            return method in METHODS and like.era == "modern"
+            return method in INTERIM_METHODS and like.era == "modern"
         return hook not in ("request", "notification") or method == self.about
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -68,7 +68,7 @@ class ClientReplyRule(Rule):
         if like.message.sender != "client":
             return False
         if hook == "request":
-            return method in METHODS and like.era == "modern"
+            return method in INTERIM_METHODS and like.era == "modern"
         return method == self.about or (hook == "result" and method == "tasks/result")
 
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:

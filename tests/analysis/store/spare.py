@@ -7,7 +7,7 @@ import duckdb
 
 from analysis.store.load import create
 from analysis.store.reference import view_texts
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 
 _SPARE: list[duckdb.DuckDBPyConnection] = []
 
@@ -17,7 +17,7 @@ def empty() -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with all tables and views but no rows; nothing else may be created in it."""
     connection = _SPARE.pop() if _SPARE else _made()
     yield connection
-    for name in NAMES:
+    for name in TABLE_NAMES:
         connection.execute(f"truncate {name}")
     _SPARE.append(connection)
 

@@ -16,7 +16,7 @@ from nanoarrow.c_array_stream import c_array_stream
 
 from analysis.conversation.call import Outcome
 from analysis.store.arrow import Batch
-from analysis.store.tables import GIVEN, START
+from analysis.store.tables import LEADING_VALUE_TYPES, PYTHON_VALUE_TYPES
 from analysis.store.values import MAX_BIGINT, text
 from captures.ambiguity import DUPLICATE
 
@@ -47,7 +47,10 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
 
 
 def test_every_type_of_a_column_is_tried() -> None:
-    types = [*START.values(), *(type_ for values in GIVEN.values() for type_ in values.values())]
+    types = [
+        *LEADING_VALUE_TYPES.values(),
+        *(type_ for values in PYTHON_VALUE_TYPES.values() for type_ in values.values()),
+    ]
     assert set(types) == set(VALUES)
 
 

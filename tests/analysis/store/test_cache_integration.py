@@ -20,7 +20,7 @@ from analysis.store import cache
 from analysis.store import open as open_module
 from analysis.store.cache_files import directory
 from analysis.store.open import Source, Sources, delete_damaged, prepare, sources, with_sources
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
 from captures.identity import path_id
@@ -381,7 +381,7 @@ def rows(found: Sources) -> tuple[object, ...]:
     """The row count and a hash of every table, and the rows of a view over several tables."""
     with duckdb.connect() as connection:
         assert prepare(connection, found.readable) == []
-        asked = [f"select count(*), bit_xor(hash(one)) from {table} as one" for table in NAMES]
+        asked = [f"select count(*), bit_xor(hash(one)) from {table} as one" for table in TABLE_NAMES]
         return tuple(connection.execute(sql).fetchall() for sql in [*asked, "select * from latency"])
 
 

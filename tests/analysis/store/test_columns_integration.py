@@ -11,7 +11,7 @@ from analysis.store.dialects import spark_tables
 from analysis.store.open import Source
 from analysis.store.reference import relations
 from analysis.store.table_export import export
-from analysis.store.tables import creation, definition, ordered
+from analysis.store.tables import build_row, create_statements, definition_statements
 from mcpproxy.report.sql_page import page
 from tests.analysis.store.capture_writer import CaptureWriter
 
@@ -52,10 +52,10 @@ def portable(table: str) -> list[tuple[str, str]]:
 def test_the_tables_have_them_with_comments_only_where_asked() -> None:
     own = [(name, *column[:4]) for name, table in TABLES.items() for column in table.columns]
     with duckdb.connect() as connection:
-        connection.execute(creation())
+        connection.execute(create_statements())
         assert connection.execute(_COLUMNS).fetchall() == [(*column[:4], None) for column in own]
     with duckdb.connect() as connection:
-        connection.execute(definition())
+        connection.execute(definition_statements())
         assert connection.execute(_COLUMNS).fetchall() == own
         told = dict(connection.execute("select table_name, comment from duckdb_tables()").fetchall())
         assert told == {name: table.row for name, table in TABLES.items()}
@@ -99,4 +99,4 @@ def test_a_row_has_a_value_for_each_that_sql_does_not_make() -> None:
             if not isinstance(source, GeneratedValue)
             and not (isinstance(source, ComputedValue) and source.given is None)
         ]
-        assert list(ordered(name, {value: value for value in wanted})) == wanted, name
+        assert list(build_row(name, {value: value for value in wanted})) == wanted, name

@@ -21,7 +21,7 @@ from analysis.rules.finding import Finding
 from analysis.store import load as load_module
 from analysis.store.inserts import BATCHES, ROW_BYTES
 from analysis.store.load import Loader, create
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from analysis.store.values import MAX_JSON_DEPTH
 from captures.damage import Damage
 from captures.errors import CaptureError, NewerFormat, NotACapture
@@ -75,7 +75,7 @@ def row(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
 
 def everything(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[Any, ...]]]:
     # `path` is the only column that depends on where a capture is.
-    return {name: rows(connection, f"select * from {name} order by all") for name in NAMES}
+    return {name: rows(connection, f"select * from {name} order by all") for name in TABLE_NAMES}
 
 
 # ---- the corpus
@@ -212,7 +212,7 @@ def test_loading_again_gives_the_same_rows() -> None:
 def test_many_captures_in_one_load_are_the_same_as_each_alone() -> None:
     with loaded(*_one_of_each(), findings=True) as together:
         found = everything(together)
-    apart: dict[str, list[tuple[Any, ...]]] = {name: [] for name in NAMES}
+    apart: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLE_NAMES}
     for path in _one_of_each():
         with loaded(path, findings=True) as alone:
             for name, those in everything(alone).items():

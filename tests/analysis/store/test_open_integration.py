@@ -13,7 +13,7 @@ from analysis.store import cache
 from analysis.store import open as open_module
 from analysis.store.open import prepare, sources
 from analysis.store.reference import view_texts
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from captures.errors import NewerFormat, NotACapture
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.store.test_cache_integration import MANY, SMALLEST, recorded
@@ -77,7 +77,7 @@ def test_copies_of_several_captures_are_one_warning(tmp_path: Path) -> None:
 
 def test_every_table_and_view_is_there_and_says_what_it_is() -> None:
     with analysis.open(DEMO) as connection:
-        for name in (*NAMES, *view_texts()):
+        for name in (*TABLE_NAMES, *view_texts()):
             connection.execute(f"select * from {name}").fetchall()
         said = """
             select table_name, comment from duckdb_tables() where not internal

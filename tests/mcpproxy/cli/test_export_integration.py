@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from analysis.store.reference import relations
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.test_durability_integration import needs_namespaces
@@ -72,7 +72,7 @@ def test_every_row_arrives(whole: Path) -> None:
         place = whole / form
         counts = {}
         with duckdb.connect() as connection:
-            for table in NAMES:
+            for table in TABLE_NAMES:
                 if form == "duckdb":
                     connection.execute("attach if not exists ? as out (read_only)", [str(place / "captures.duckdb")])
                     source = f"out.{table}"

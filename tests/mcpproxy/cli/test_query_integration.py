@@ -21,7 +21,7 @@ import duckdb
 import pytest
 
 from analysis.store.reference import relations, view_texts
-from analysis.store.tables import NAMES
+from analysis.store.tables import TABLE_NAMES
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.bench.check import repeated
 from tests.harness import DEADLINE_S, ROOT, children, is_alive, wait_until
@@ -186,7 +186,7 @@ def test_views_are_told_in_the_sql_of_spark(tmp_path: Path, monkeypatch: pytest.
     told = answered("--views", "--dialect", "spark")
     assert told.isascii()
     made = re.findall(r"^create or replace temporary view (\w+) as$", told, re.MULTILINE)
-    assert made == [*NAMES, *view_texts()]
+    assert made == [*TABLE_NAMES, *view_texts()]
     # Statements that create tables come before those that read them.
     for number, statement in enumerate(told.split(";\n\n")[:-1]):
         own = set(re.findall(r"^(?:with )?(\w+) as \($", statement, re.MULTILINE))

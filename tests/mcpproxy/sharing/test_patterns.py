@@ -8,7 +8,7 @@ import pytest
 from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.logins import logins
 from mcpproxy.sharing.network_addresses import addresses
-from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.patterns import credentials, personal_data
 from mcpproxy.sharing.personal_numbers import personal_numbers
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 
@@ -105,7 +105,7 @@ HOSTILE = (
 )
 SEARCHES: tuple[Callable[[str], Iterable[object]], ...] = (
     *(addresses, card_numbers, logins, personal_numbers),
-    *(credentials, people),
+    *(credentials, personal_data),
 )
 
 

@@ -18,7 +18,7 @@ from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
-from mcpproxy.sharing.patterns import people
+from mcpproxy.sharing.patterns import personal_data
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.search import SecretSearch
@@ -187,7 +187,7 @@ def searched(text: str) -> int:
 
     def note(frame: FrameType, event: str, _: object) -> None:
         nonlocal count
-        if event == "call" and frame.f_code in (decoded_base64.__code__, people.__code__):
+        if event == "call" and frame.f_code in (decoded_base64.__code__, personal_data.__code__):
             count += len(frame.f_locals["word" if frame.f_code is decoded_base64.__code__ else "text"])
 
     sys.setprofile(note)

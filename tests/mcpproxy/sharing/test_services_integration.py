@@ -11,7 +11,7 @@ import pytest
 from captures.record import members, seal, stderr_members
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.kingfisher import catalogue, kind_of
-from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.patterns import credentials, personal_data
 from mcpproxy.sharing.search import SecretSearch
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.html_report.parts import Parts
@@ -60,7 +60,7 @@ def capture(tmp_path: Path) -> Path:
 def test_the_catalogue_finds_what_no_pattern_of_ours_does() -> None:
     for kind, token in TOKENS.items():
         text = f"see {token} there"
-        assert [*credentials(text), *people(text)] == [], kind
+        assert [*credentials(text), *personal_data(text)] == [], kind
         assert (4, 4 + len(token)) in {(found.start, found.end) for found in catalogue().secrets(text)}, kind
 
 
