@@ -56,7 +56,7 @@ def judge_exactly(
     except UnicodeDecodeError as fault:
         if whole or fault.reason != "unexpected end of data":
             return Envelope("invalid", problem="framing/invalid-utf8")
-        text = raw.decode(errors="replace")  # cut inside a character: unreadable, but not an encoding fault
+        text = raw.decode(errors="replace")  # cut within a character: not readable, but not an encoding error
     if text.startswith("\ufeff"):
         return _judge_text(text[1:], nesting_depth(raw), direction, unit, whole)._replace(problem="framing/bom")
     return _judge_text(text, nesting_depth(raw), direction, unit, whole)
@@ -66,25 +66,24 @@ def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: 
     if depth > TOO_DEEP and text[_skip_whitespace(text, 0)] in "[{":
         return Envelope("unjudged", problem="framing/too-deep")
     try:
-        json = _JsonText(text, depth, is_unfinished=unit == "line" and not whole)
+        message = _JsonText(text, depth, is_unfinished=unit == "line" and not whole)
     except ValueError:
         return Envelope("invalid", problem=_not_json_rule(text, depth, direction, unit, whole))
     except RecursionError:  # the caller had used up the stack: Python 3.11 counts its frames and the parser's as one
         return Envelope("unjudged", problem="framing/too-deep")
-    ident, method = json.token("id"), json.string_value("method")
+    id_token, method = message.token("id"), message.string_value("method")
     omitted = [
         name
-        for name, is_kept in (("id", _is_recordable_id(ident)), ("method", _is_recordable_method(method)))
-        if not is_kept
+        for name, is_recordable in (("id", _is_recordable_id(id_token)), ("method", _is_recordable_method(method)))
+        if not is_recordable
     ]
+    rules = _RULES_BY_FIRST_CHAR.get(message.first_char, _TEXT_RULES)
     return Envelope(
-        kind=json.kind,
-        id=ident.encode() if ident and "id" not in omitted else None,
+        kind=message.kind,
+        id=id_token.encode() if id_token and "id" not in omitted else None,
         method=method if "method" not in omitted else None,
-        code=json.error_code if abs(json.error_code or 0) <= SAFE else None,
-        problem=next(
-            (rule for rule, breaks in _RULES_BY_FIRST_CHAR.get(json.first_char, _TEXT_RULES) if breaks(json)), None
-        ),
+        code=message.error_code if abs(message.error_code or 0) <= SAFE else None,
+        problem=next((rule for rule, is_broken in rules if is_broken(message)), None),
         omitted=tuple(omitted),
     )
 
@@ -151,18 +150,18 @@ class _JsonText:
         at = _skip_whitespace(text, 0)
         self.first_char = text[at : at + 1]
         if self.first_char == "{":
-            self.members, self.has_duplicate, end = _members(text, at, MEMBERS, decode)
+            self.members, self.has_duplicate, end = _read_members(text, at, MEMBERS, decode)
         else:
             self.value, end = decode(text, at)
         if _skip_whitespace(text, end) < len(text) or (self.has_constant and self.first_char not in "[{"):
-            raise ValueError("not one JSON value")
+            raise ValueError("not a single JSON value")
         self.json_types = {name: _json_type(member.token) for name, member in self.members.items()}
         self.kind = self._kind()
         self.outcome_types = {self.json_type("result"), self.json_type("error")}
         self.error_message_type = "absent"
         self.error_code: int | None = None
         if self.kind == "error" and self.json_type("error") == "object":
-            error, _, _ = _members(self.token("error"), 0, frozenset({"code", "message"}), decode)
+            error, _, _ = _read_members(self.token("error"), 0, frozenset({"code", "message"}), decode)
             self.error_message_type = _json_type(error["message"].token if "message" in error else "")
             self.error_code = _exact_integer(error["code"].token) if "code" in error else None
 
@@ -200,35 +199,35 @@ class _JsonText:
         return (self.string_value("method") or "").startswith(NOTIFICATIONS)
 
 
-def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tuple[dict[str, _Member], bool, int]:
-    """The wanted members of the object at `at`, whether any is duplicated (the last counts), and the index after it.
+def _read_members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tuple[dict[str, _Member], bool, int]:
+    """Returns the wanted members of the object at index `at`, whether any has a duplicate, and the index after it.
 
     The walk is our own because the json module reports neither where a value is nor how it was spelt.
     """
     members: dict[str, _Member] = {}
-    is_repeated = False
+    has_duplicate = False
     at = _skip_whitespace(text, at + 1)
     if text.startswith("}", at):
-        return members, is_repeated, at + 1
-    mark = ","
-    while mark == ",":
+        return members, has_duplicate, at + 1
+    separator = ","
+    while separator == ",":
         if not text.startswith('"', at):
-            raise ValueError("no name of a member")
+            raise ValueError("expected a member name")
         name, at = decode(text, at)
         at = _expect(_COLON, text, at).end()
         value, end = decode(text, at)
         if name in wanted:
-            is_repeated = is_repeated or name in members
+            has_duplicate = has_duplicate or name in members
             members[name] = _Member(value, text[at:end])
-        then = _expect(_COMMA_OR_BRACE, text, end)
-        mark, at = then[1], then.end()
-    return members, is_repeated, at
+        next_token = _expect(_COMMA_OR_BRACE, text, end)
+        separator, at = next_token[1], next_token.end()
+    return members, has_duplicate, at
 
 
 def _expect(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
     match = pattern.match(text, at)
     if not match:
-        raise ValueError(f"no {pattern.pattern}")
+        raise ValueError(f"expected {pattern.pattern}")
     return match
 
 
@@ -247,9 +246,10 @@ def nesting_depth(raw: bytes) -> int:
     """
     if raw.count(b"[") + raw.count(b"{") <= DEEP:
         return 0
-    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
-    outside = b"".join(bare.replace(b'""', b"").split(b'"')[::2])  # two quotes less: the rest stays inside or outside
-    return max(accumulate(memoryview(outside.translate(_DEPTH_STEPS)).cast("b")), default=0)
+    brackets_and_quotes = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
+    # Dropping `""` leaves fewer parts, and every bracket stays inside or outside a string.
+    brackets = b"".join(brackets_and_quotes.replace(b'""', b"").split(b'"')[::2])
+    return max(accumulate(memoryview(brackets.translate(_DEPTH_STEPS)).cast("b")), default=0)
 
 
 _STRUCTURAL_CHARS: Final = b"[{,:"
@@ -269,15 +269,16 @@ def is_too_large_to_judge(raw: bytes, limit: int) -> bool:
 
 
 def _has_too_many_structural_chars(raw: bytes) -> bool:
-    """The same, counting only characters outside strings: JSON inside a string is one value."""
-    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_STRUCTURAL_NOR_QUOTE)
-    left, is_inside = MAX_STRUCTURAL_CHARS, False
-    for at in range(0, len(bare), _CHUNK_BYTES):  # all pieces at once may take forty times as much memory
-        pieces = bare[at : at + _CHUNK_BYTES].split(b'"')
-        left -= sum(map(len, pieces[is_inside::2]))
-        if left < 0:
+    """Whether a frame has too many structural characters outside strings; JSON inside a string is a single value."""
+    structure = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_STRUCTURAL_NOR_QUOTE)
+    remaining, is_inside = MAX_STRUCTURAL_CHARS, False
+    # Splitting everything at once may take forty times as much memory.
+    for start in range(0, len(structure), _CHUNK_BYTES):
+        segments = structure[start : start + _CHUNK_BYTES].split(b'"')
+        remaining -= sum(map(len, segments[is_inside::2]))
+        if remaining < 0:
             return True
-        is_inside ^= len(pieces) % 2 == 0
+        is_inside ^= len(segments) % 2 == 0
     return False
 
 
@@ -291,15 +292,17 @@ def _exact_integer(token: str) -> int | None:
     number = _NUMBER.fullmatch(token)
     if not number:
         return None
-    sign, whole, fraction, direction, exponent = number.groups(default="")
-    digits = (whole + fraction).rstrip("0")
-    point = len(whole) + int(direction + (exponent[:18] or "0"))
+    sign, integer, fraction, exponent_sign, exponent = number.groups(default="")
+    digits = (integer + fraction).rstrip("0")
+    point_position = len(integer) + int(exponent_sign + (exponent[:18] or "0"))
     significant = digits.lstrip("0")
-    if significant and len(digits) > point:
+    if significant and len(digits) > point_position:
         return None
-    length = len(significant) + point - len(digits)
-    size = int(significant.ljust(length, "0")) if significant and length <= 16 else (SAFE + 1 if significant else 0)
-    return int(sign + "1") * min(size, SAFE + 1)
+    length = len(significant) + point_position - len(digits)
+    magnitude = (
+        int(significant.ljust(length, "0")) if significant and length <= 16 else (SAFE + 1 if significant else 0)
+    )
+    return int(sign + "1") * min(magnitude, SAFE + 1)
 
 
 # --- not JSON ---------------------------------------------------------------------------------------------------------
@@ -308,7 +311,7 @@ _LSP_HEADER: Final = re.compile(
     r"[ \t]*content-length:[ \t]*[0-9]+[ \t\r;,]*(?:content-type:.*)?", re.IGNORECASE | re.DOTALL
 )
 _NOT_JSON: Final = {"c2s": "framing/stdin-not-json", "s2c": "framing/stdout-not-json"}
-_MAX_COUNTED_VALUES: Final = 1000  # values on a line, after which the rest need not be examined
+_MAX_COUNTED_VALUES: Final = 1000  # a line with this many values need not be examined further
 
 
 def _not_json_rule(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
@@ -358,8 +361,10 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def _is_invalid_id(json: _JsonText) -> bool:
-    shape = json.json_type("id")
-    return shape in ("boolean", "object", "array") or (shape == "number" and _exact_integer(json.token("id")) is None)
+    json_type = json.json_type("id")
+    return json_type in ("boolean", "object", "array") or (
+        json_type == "number" and _exact_integer(json.token("id")) is None
+    )
 
 
 _Rule: TypeAlias = tuple[str, Callable[[_JsonText], bool]]

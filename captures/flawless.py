@@ -103,7 +103,7 @@ def _as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
             return None
         # Bytes from orjson keep their whole buffer of a kilobyte alive, so a copy is kept instead.
         token = b"%b" % dumps(ident)
-    kind = kind_of(body, is_identified=token is not None)
+    kind = kind_of(body, has_id=token is not None)
     return kind and (_envelope(kind, token, body.get("method"), None), body, True)
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def _reject_constant(_constant: str) -> None:
-    raise ValueError("NaN and Infinity are no JSON")
+    raise ValueError("NaN and Infinity are not JSON")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("a member comes twice")
+        raise ValueError("a member is duplicated")
     return members
 
 
@@ -59,7 +59,7 @@ def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: 
         return verdict
     try:
         from captures.exact_judge import judge_before_forwarding as judge
-    except ImportError:  # an upgrade has removed it since we started
+    except ImportError:  # an upgrade has removed the module since this process started
         return UNJUDGED
     return judge(raw, direction, whole=whole)
 
@@ -71,38 +71,38 @@ def _judge_flawless(raw: bytes) -> Envelope | None:
         return None
     try:
         text = raw.decode()
-        read, end = _scan(text, 0)
+        message, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError, SystemError):
         # SystemError: the scanner takes its exception from `json.decoder`, raises none while that is not loaded, and
         # the interpreter complains. In a process that has loaded `json` this is a ValueError.
         return None
-    if type(read) is not dict or end != len(text) or read.get("jsonrpc") != "2.0" or "error" in read:
+    if type(message) is not dict or end != len(text) or message.get("jsonrpc") != "2.0" or "error" in message:
         return None
-    token = _id_token(read)
-    kind = None if token is None else kind_of(read, is_identified=bool(token))
-    return kind and Envelope(kind, token or None, read.get("method"))
+    id_token = _id_token(message)
+    kind = None if id_token is None else kind_of(message, has_id=bool(id_token))
+    return kind and Envelope(kind, id_token or None, message.get("method"))
 
 
-def _id_token(read: dict[str, Any]) -> bytes | None:
-    """The id as JSON; empty if there is none, None if it is odd."""
-    if "id" not in read:
+def _id_token(message: dict[str, Any]) -> bytes | None:
+    """Returns the id as JSON, empty bytes if there is none, or None if it is odd."""
+    if "id" not in message:
         return b""
-    ident = read["id"]
-    if type(ident) is int:
-        return b"%d" % ident if -SAFE <= ident <= SAFE else None
-    return quote(ident).encode() if type(ident) is str and len(ident) <= SHORT else None
+    id_value = message["id"]
+    if type(id_value) is int:
+        return b"%d" % id_value if -SAFE <= id_value <= SAFE else None
+    return quote(id_value).encode() if type(id_value) is str and len(id_value) <= SHORT else None
 
 
-def kind_of(read: dict[str, Any], *, is_identified: bool) -> Kind | None:
-    """The kind of message that an object is, with or without an id; returns None if anything else about it is odd."""
-    if "method" not in read:
-        return "response" if is_identified and type(read.get("result")) is dict else None
-    method = read["method"]
+def kind_of(message: dict[str, Any], *, has_id: bool) -> Kind | None:
+    """Returns the kind of message that an object is, or None if anything about it, apart from its id, is odd."""
+    if "method" not in message:
+        return "response" if has_id and type(message.get("result")) is dict else None
+    method = message["method"]
     is_flawless = (
         type(method) is str
         and 0 < len(method) <= SHORT
-        and not method.startswith(_NON_REQUEST_PREFIXES if is_identified else RESERVED)
-        and type(read.get("params", read)) is dict
-        and "result" not in read
+        and not method.startswith(_NON_REQUEST_PREFIXES if has_id else RESERVED)
+        and type(message.get("params", message)) is dict
+        and "result" not in message
     )
-    return ("request" if is_identified else "notification") if is_flawless else None
+    return ("request" if has_id else "notification") if is_flawless else None

@@ -37,5 +37,5 @@ def failed_by(http: HttpExchange) -> FailedBy | None:
         return "network"
     if http.ended_by == "server":
         return "server"
-    is_lost = any(call.outcome is Outcome.FAILED for call in http.unawaited) and not http.is_redirect
-    return "server" if is_lost else None  # it ended as it should, but brought no response
+    has_failed_call = any(call.outcome is Outcome.FAILED for call in http.unawaited) and not http.is_redirect
+    return "server" if has_failed_call else None  # it ended in order, but without a response

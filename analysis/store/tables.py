@@ -36,9 +36,11 @@ def comment_statements(table: str, kind: str = "table") -> str:
         table: one of `TABLE_NAMES`.
         kind: `view` if a view has taken the place of the table.
     """
-    described = [(f"{kind} {table}", TABLES[table].row)]
-    described += [(f"column {table}.{_quoted_name(column)}", column.meaning) for column in TABLES[table].columns]
-    return "".join(f"comment on {what} is {_string_literal(meaning)};\n" for what, meaning in described)
+    descriptions = [(f"{kind} {table}", TABLES[table].row)]
+    descriptions += [(f"column {table}.{_quoted_name(column)}", column.meaning) for column in TABLES[table].columns]
+    return "".join(
+        f"comment on {object_name} is {_string_literal(meaning)};\n" for object_name, meaning in descriptions
+    )
 
 
 def definition_statements() -> str:
@@ -47,7 +49,7 @@ def definition_statements() -> str:
 
 
 def _quoted_name(column: Column) -> str:
-    return f'"{column.name}"'  # some are keywords
+    return f'"{column.name}"'  # some names are keywords
 
 
 def _string_literal(text: str) -> str:
@@ -55,16 +57,16 @@ def _string_literal(text: str) -> str:
 
 
 def _python_value_types(table: Table) -> dict[str, str]:
-    """Types of the row values that come from Python: name → type, in column order, without `LEADING_VALUE_TYPES`."""
-    values: dict[str, str] = {}
+    """Returns the types of the values from Python by name, in column order, except for `LEADING_VALUE_TYPES`."""
+    types_by_name: dict[str, str] = {}
     for column in table.columns:
         if isinstance(column.source, ComputedValue):
             if column.source.given is not None:
                 name, type_ = column.source.given
-                values[name] = type_
+                types_by_name[name] = type_
         elif isinstance(column.source, GivenValue) and column.name != "capture":
-            values[column.name] = "VARCHAR" if column.type == "JSON" else column.type
-    return values
+            types_by_name[column.name] = "VARCHAR" if column.type == "JSON" else column.type
+    return types_by_name
 
 
 LEADING_VALUE_TYPES: Final = {"capture": "VARCHAR", "wall": "BIGINT"}
@@ -86,8 +88,8 @@ def copy_statement(source: str, table: str) -> str:
         source: what to select the rows from: one of our tables, or one of our queries in parentheses.
         table: one of `TABLE_NAMES`.
     """
-    names = ", ".join(map(_quoted_name, _STORED_COLUMNS[table]))
-    return f"insert into {table} ({names}) select {names} from {source}"  # noqa: S608 - all of it is ours
+    column_names = ", ".join(map(_quoted_name, _STORED_COLUMNS[table]))
+    return f"insert into {table} ({column_names}) select {column_names} from {source}"  # noqa: S608 - no part is untrusted
 
 
 def build_row(table: str, values: Mapping[str, object]) -> Row:
@@ -107,12 +109,12 @@ def insert_statement(table: str, source: str) -> str:
         source: the relation with the values: `LEADING_VALUE_TYPES`, and those in `PYTHON_VALUE_TYPES`.
     """
     columns = _STORED_COLUMNS[table]
-    names = ", ".join(map(_quoted_name, columns))
-    cells = ", ".join(
+    column_names = ", ".join(map(_quoted_name, columns))
+    expressions = ", ".join(
         expand_clock(column.source.sql) if isinstance(column.source, ComputedValue) else _quoted_name(column)
         for column in columns
     )
-    return f"insert into {table} ({names}) select {cells} from {source}"  # noqa: S608 - all of it is ours
+    return f"insert into {table} ({column_names}) select {expressions} from {source}"  # noqa: S608 - no part is untrusted
 
 
 def expand_clock(sql: str, wall: str = "wall") -> str:

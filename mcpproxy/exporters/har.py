@@ -105,13 +105,16 @@ class HarEntryBuilder:
         exchange.note_start(frame.t_ns)
         exchange.messages.append((frame.t_ns, _describe_frame(frame)))
         body = exchange.bodies[frame.dir]
-        written = exchange.reassemble_event(frame) if frame.unit == "sse_event" else frame.raw
-        if body.size + len(written) > MAX_EXPORTED_BODY_BYTES or self._held_bytes + len(written) > MAX_HELD_BODY_BYTES:
+        body_bytes = exchange.reassemble_event(frame) if frame.unit == "sse_event" else frame.raw
+        if (
+            body.size + len(body_bytes) > MAX_EXPORTED_BODY_BYTES
+            or self._held_bytes + len(body_bytes) > MAX_HELD_BODY_BYTES
+        ):
             body.is_truncated = True
             return
-        body.pieces.append(written)
-        body.size += len(written)
-        self._held_bytes += len(written)
+        body.pieces.append(body_bytes)
+        body.size += len(body_bytes)
+        self._held_bytes += len(body_bytes)
 
     def _close(self, number: int) -> list[HarEntry]:
         exchange = self._open.pop(number)
@@ -127,27 +130,27 @@ class HarEntryBuilder:
     def _entry(self, exchange: "_OpenExchange") -> HarEntry:
         members, request = exchange.members, exchange.members["request"]
         has_body = bool(exchange.bodies["s2c"].pieces) or _size_or_unknown(members.get("response_size")) > 0
-        times = _PhaseTimes(members.get("times"), exchange.first_record_ns, has_body=has_body)
-        start_ns = (self._fold.wall_ns or 0) + times.start_ns
-        known = self._fold.exchanges.known(exchange.number)
-        session = known.session if known is not None else None
+        phases = _PhaseTimes(members.get("times"), exchange.first_record_ns, has_body=has_body)
+        start_ns = (self._fold.wall_ns or 0) + phases.start_ns
+        http = self._fold.exchanges.known(exchange.number)
+        session = http.session if http is not None else None
         ended_by, error = _string_member(members, "ended_by") or None, _string_member(members, "error")
-        if ended_by == "client" and known is not None:
-            if exchange.is_unanswered or known.status is None:
+        if ended_by == "client" and http is not None:
+            if exchange.is_unanswered or http.status is None:
                 error = error or _CLIENT_GAVE_UP
-            elif known.settled is not None:
-                ended_by = "complete"  # it closed a stream that had delivered all it wanted
+            elif http.settled is not None:
+                ended_by = "complete"  # the client closed a stream after it had received all responses
         entry = {
             "startedDateTime": _iso_time(start_ns),
-            "time": times.send + times.wait + times.receive,
+            "time": phases.send + phases.wait + phases.receive,
             "request": _har_request(request, exchange, self._origin(request)),
             "response": _har_response(members, exchange),
             "cache": {},
             "timings": {
                 **dict.fromkeys(("blocked", "dns", "connect", "ssl"), -1),
-                "send": times.send,
-                "wait": times.wait,
-                "receive": times.receive,
+                "send": phases.send,
+                "wait": phases.wait,
+                "receive": phases.receive,
             },
             "connection": str(members.get("conn", "")),
             "_mcp": {
@@ -158,7 +161,9 @@ class HarEntryBuilder:
                 "peer": _string_member(members, "peer") or None,
                 "endedBy": ended_by,
                 "notStored": members.get("body_hash") or None,
-                "messages": [{**message, "time": (t_ns - times.start_ns) / 1e6} for t_ns, message in exchange.messages],
+                "messages": [
+                    {**message, "time": (t_ns - phases.start_ns) / 1e6} for t_ns, message in exchange.messages
+                ],
             },
             **({"_error": error} if error else {}),
         }
@@ -219,23 +224,23 @@ class _OpenExchange:
 class _PhaseTimes:
     """When an exchange began, and its phases in milliseconds."""
 
-    def __init__(self, times: object, begun_ns: int, *, has_body: bool) -> None:
-        """Read the recorded times.
+    def __init__(self, times: object, first_record_ns: int, *, has_body: bool) -> None:
+        """Compute the phases from the recorded times.
 
         Args:
             times: the member of the exchange's record.
-            begun_ns: the stamp of its first record, in case the request's own is unknown.
+            first_record_ns: the stamp of its first record, in case the request's own is unknown.
             has_body: whether a byte of a response's body arrived; if not, the whole time was spent waiting.
         """
-        known = times if isinstance(times, dict) else {}
-        head, *later = (_stamp_or_none(known.get(name)) for name in _PHASE_STAMPS)
-        self.start_ns = begun_ns if head is None else head
-        phases, before = [], self.start_ns
-        for stamp in later:
-            now = before if stamp is None else max(before, stamp)
-            phases.append((now - before) / 1e6)
-            before = now
-        self.send, wait, receive = phases
+        stamps_by_name = times if isinstance(times, dict) else {}
+        request_head, *phase_ends = (_stamp_or_none(stamps_by_name.get(name)) for name in _PHASE_STAMPS)
+        self.start_ns = first_record_ns if request_head is None else request_head
+        durations_ms, previous_ns = [], self.start_ns
+        for stamp in phase_ends:
+            end_ns = previous_ns if stamp is None else max(previous_ns, stamp)
+            durations_ms.append((end_ns - previous_ns) / 1e6)
+            previous_ns = end_ns
+        self.send, wait, receive = durations_ms
         self.wait, self.receive = (wait, receive) if has_body else (wait + receive, 0.0)
 
 
@@ -248,26 +253,26 @@ def _stamp_or_none(value: object) -> int | None:
 
 def _describe_frame(frame: Frame) -> dict[str, Any]:
     verdict = frame.verdict
-    described: dict[str, Any] = {"frame": frame.seq, "dir": frame.dir, "kind": verdict.kind, "size": len(frame.raw)}
+    description: dict[str, Any] = {"frame": frame.seq, "dir": frame.dir, "kind": verdict.kind, "size": len(frame.raw)}
     if verdict.method is not None:
-        described["method"] = verdict.method
+        description["method"] = verdict.method
     if verdict.id is not None:
-        described["id"] = verdict.id.decode("utf-8", "replace")
+        description["id"] = verdict.id.decode("utf-8", "replace")
     if frame.event_id is not None:
-        described["eventId"] = frame.event_id
-    return described
+        description["eventId"] = frame.event_id
+    return description
 
 
 def _har_request(request: dict[str, Any], exchange: _OpenExchange, origin: str) -> dict[str, Any]:
     target = _string_member(request, "target")
     url = target if target.startswith(("http://", "https://")) else origin + target
     headers, body = _header_pairs(request.get("headers")), exchange.bodies["c2s"]
-    posted: dict[str, Any] = {}
+    post_data: dict[str, Any] = {}
     if body.pieces:
-        kind = _header_value(headers, "content-type") or "application/json"
-        # HAR has no encoding for request bodies; bytes that are not UTF-8 are escaped, and cannot be restored.
+        mime_type = _header_value(headers, "content-type") or "application/json"
+        # HAR has no `encoding` for request bodies, so bytes that are not UTF-8 are escaped and cannot be restored.
         text = b"\n".join(body.pieces).decode("utf-8", "backslashreplace")
-        posted["postData"] = {"mimeType": kind, "text": text, **_truncation_comment(body)}
+        post_data["postData"] = {"mimeType": mime_type, "text": text, **_truncation_comment(body)}
     return {
         "method": _string_member(request, "method"),
         "url": url,
@@ -278,7 +283,7 @@ def _har_request(request: dict[str, Any], exchange: _OpenExchange, origin: str) 
             {"name": name, "value": value}
             for name, value in parse_qsl(target.partition("?")[2], keep_blank_values=True)
         ],
-        **posted,
+        **post_data,
         "headersSize": -1,
         "bodySize": _size_or_unknown(exchange.members.get("request_size")),
     }
@@ -286,40 +291,44 @@ def _har_request(request: dict[str, Any], exchange: _OpenExchange, origin: str) 
 
 def _har_response(members: dict[str, Any], exchange: _OpenExchange) -> dict[str, Any]:
     response = members.get("response")
-    known = response if isinstance(response, dict) else {}
-    headers, body = _header_pairs(known.get("headers")), exchange.bodies["s2c"]
+    head = response if isinstance(response, dict) else {}
+    headers, body = _header_pairs(head.get("headers")), exchange.bodies["s2c"]
     content: dict[str, Any] = {
         "size": body.size,
         "mimeType": _header_value(headers, "content-type") or "",
         **_truncation_comment(body),
     }
-    announced = members.get("endpoints")
-    endpoints = [address for address in announced if isinstance(address, str)] if isinstance(announced, list) else []
-    # The older transport's first event, which is not a frame; its address has been cleaned of secrets.
-    pieces = [f"event: endpoint\ndata: {address}\n\n".encode("utf-8", "replace") for address in endpoints]
-    if body.pieces or pieces:
-        raw = b"".join([*pieces, *body.pieces])
-        content["size"] = len(raw)
+    recorded_endpoints = members.get("endpoints")
+    endpoints = (
+        [address for address in recorded_endpoints if isinstance(address, str)]
+        if isinstance(recorded_endpoints, list)
+        else []
+    )
+    # The first event of the older transport. It is not a frame, and its address was recorded without secrets.
+    endpoint_events = [f"event: endpoint\ndata: {address}\n\n".encode("utf-8", "replace") for address in endpoints]
+    if body.pieces or endpoint_events:
+        body_bytes = b"".join([*endpoint_events, *body.pieces])
+        content["size"] = len(body_bytes)
         try:
-            content["text"] = raw.decode()
+            content["text"] = body_bytes.decode()
         except UnicodeDecodeError:
-            content |= {"text": b64encode(raw).decode(), "encoding": "base64"}
-    elif document := _string_member(members, "metadata") or _string_member(members, "response_text"):
-        content |= {"text": document, "size": len(document.encode("utf-8", "replace"))}
+            content |= {"text": b64encode(body_bytes).decode(), "encoding": "base64"}
+    elif text := _string_member(members, "metadata") or _string_member(members, "response_text"):
+        content |= {"text": text, "size": len(text.encode("utf-8", "replace"))}
     elif isinstance(members.get("body_hash"), dict) and "response" in members["body_hash"]:
         content["comment"] = "not stored in the capture; _mcp.notStored has its size and hash"
-    status = known.get("status")
+    status = head.get("status")
     return {
         "status": status if type(status) is int else 0,
-        "statusText": _string_member(known, "reason"),
-        "httpVersion": _string_member(known, "version") or "HTTP/1.1",
+        "statusText": _string_member(head, "reason"),
+        "httpVersion": _string_member(head, "version") or "HTTP/1.1",
         "cookies": [],
         "headers": [{"name": name, "value": value} for name, value in headers],
         "content": content,
         "redirectURL": _header_value(headers, "location") or "",
         "headersSize": -1,
         "bodySize": _size_or_unknown(members.get("response_size")),
-        **({"_byMcpproxy": True} if known.get("by") == "proxy" else {}),
+        **({"_byMcpproxy": True} if head.get("by") == "proxy" else {}),
     }
 
 
@@ -328,16 +337,16 @@ def _truncation_comment(body: _Body) -> dict[str, str]:
 
 
 def _header_pairs(headers: object) -> list[tuple[str, str]]:
-    rows = headers if isinstance(headers, list) else []
+    fields = headers if isinstance(headers, list) else []
     return [
-        (row[0], row[1])
-        for row in rows
-        if isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], str)
+        (field[0], field[1])
+        for field in fields
+        if isinstance(field, list) and len(field) == 2 and isinstance(field[0], str) and isinstance(field[1], str)
     ]
 
 
-def _header_value(headers: list[tuple[str, str]], wanted: str) -> str | None:
-    return next((value for name, value in headers if name.lower() == wanted), None)
+def _header_value(headers: list[tuple[str, str]], lower_name: str) -> str | None:
+    return next((value for name, value in headers if name.lower() == lower_name), None)
 
 
 def _string_member(values: dict[str, Any], name: str) -> str:
@@ -351,7 +360,7 @@ def _size_or_unknown(value: object) -> int:
 
 def _iso_time(t_ns: int) -> str:
     try:
-        return f"{utc(t_ns)[:26]}Z"  # microseconds: not every reader takes nine digits
+        return f"{utc(t_ns)[:26]}Z"  # microseconds, as not every reader accepts nine digits
     except (ValueError, OverflowError, OSError):
         return _UNKNOWN_TIME
 
@@ -385,12 +394,12 @@ class HarFile:
     def pieces(self) -> Iterator[bytes]:
         """The whole file, piece by piece."""
         creator = {"name": "mcpproxy", "version": __version__}
-        head = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
-        yield head.removesuffix(b"]}}")
-        before = b"\n"
+        opening = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
+        yield opening.removesuffix(b"]}}")
+        separator = b"\n"
         for _, offset, size in sorted(self._spooled_entries):
-            yield before
-            before = b",\n"
+            yield separator
+            separator = b",\n"
             self._spool.seek(offset)
             while size:
                 piece = self._spool.read(min(size, COPY_CHUNK_BYTES))

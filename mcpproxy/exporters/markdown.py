@@ -9,6 +9,7 @@ in a `<code>` of an HTML block. Such a block ends at an empty line, which no san
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -70,17 +71,17 @@ def collect_facts(path: Path) -> CaptureFacts:
         CaptureError: it cannot be read.
     """
     examination = CaptureCheck(path, CheckOptions())
-    worst: dict[ListedFinding, list[int]] = {}
+    listed_findings: dict[ListedFinding, list[int]] = {}
     count = 0
-    for located in (one for _, found in examination.to_end() for one in found):
+    for located in chain.from_iterable(step_findings for _, step_findings in examination.to_end()):
         count += 1
         finding = located.finding
-        listed = ListedFinding(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
-        known = worst.setdefault(listed, [finding.frame, 0])
-        known[1] += 1
-        if len(worst) >= 4 * MAX_LISTED_FINDINGS:
-            worst = _keep_worst(worst)
-    findings = _keep_worst(worst)
+        key = ListedFinding(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
+        entry = listed_findings.setdefault(key, [finding.frame, 0])
+        entry[1] += 1
+        if len(listed_findings) >= 4 * MAX_LISTED_FINDINGS:
+            listed_findings = _keep_worst(listed_findings)
+    findings = _keep_worst(listed_findings)
     return CaptureFacts(examination.fold, examination.header, examination.frames, examination.sessions, findings, count)
 
 
@@ -117,13 +118,13 @@ class MarkdownExport:
         return "".join([*self._facts_block(), *self._findings_block(), "### Conversation\n\n"])
 
     def feed(self, step: Step) -> Iterator[str]:
-        """The Markdown of one step."""
-        for thing in self._conversation.items_of(step):
-            yield self._item_markdown(thing)
+        """Yields the Markdown of one step."""
+        for item in self._conversation.items_of(step):
+            yield self._item_markdown(item)
 
-    def _item_markdown(self, thing: ConversationItem) -> str:
-        line = _WIDE_GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(thing)))
-        frames = whole_of(thing.what)
+    def _item_markdown(self, item: ConversationItem) -> str:
+        line = _WIDE_GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(item)))
+        frames = whole_of(item.what)
         if not frames:
             return f"<div>{html_code(line)}</div>\n\n"
         kind = "json" if all(frame.verdict.kind not in ("invalid", "unjudged") for frame in frames) else "text"
@@ -155,16 +156,16 @@ class MarkdownExport:
         yield f"### Findings: {self._facts.finding_count:,}\n\n"
         if not findings:
             return
-        heads = ("level", "rule", "side", "first frame", "times", "problem")
-        yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>\n"
-        for found, (frame, times) in findings.items():
-            cells = (str(found.level), found.rule, found.side, f"{frame}", f"{times:,}", found.problem)
+        headings = ("level", "rule", "side", "first frame", "times", "problem")
+        yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in headings)}</tr>\n"
+        for finding, (frame, times) in findings.items():
+            cells = (str(finding.level), finding.rule, finding.side, f"{frame}", f"{times:,}", finding.problem)
             yield _html_row([html_code(cell) for cell in cells])
         yield "</table>\n\n"
-        more = self._facts.finding_count - sum(times for _, times in findings.values())
-        if more:
-            yield f"And {more:,} more; `mcpproxy check --notes` lists all.\n\n"
-        if any(found.level >= Level.WARNING for found in findings):
+        unlisted = self._facts.finding_count - sum(times for _, times in findings.values())
+        if unlisted:
+            yield f"And {unlisted:,} more; `mcpproxy check --notes` lists all.\n\n"
+        if any(finding.level >= Level.WARNING for finding in findings):
             yield "`mcpproxy rule NAME` explains a rule.\n\n"
 
 
@@ -181,19 +182,19 @@ def fenced_block(lines: Iterable[str], kind: str) -> str:
     return f"{fence}{kind}\n{text}{fence}\n"
 
 
-def _html_row(cells: Iterable[str], head: str = "") -> str:
-    first = f"<th>{head}</th>" if head else ""
-    return f"<tr>{first}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
+def _html_row(cells: Iterable[str], heading: str = "") -> str:
+    heading_cell = f"<th>{heading}</th>" if heading else ""
+    return f"<tr>{heading_cell}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 
-def _truncate_lines(lines: Iterable[str], frame: int, whole: int) -> Iterator[str]:
-    room = MAX_BODY_CHARS
+def _truncate_lines(lines: Iterable[str], frame: int, total_bytes: int) -> Iterator[str]:
+    remaining = MAX_BODY_CHARS
     for line in lines:
-        if len(line) > room:
-            yield line[:room]
-            yield f"… of {size(whole)}; `mcpproxy show --frame {frame}` prints all"
+        if len(line) > remaining:
+            yield line[:remaining]
+            yield f"… of {size(total_bytes)}; `mcpproxy show --frame {frame}` prints all"
             return
-        room -= len(line) + 1
+        remaining -= len(line) + 1
         yield line
 
 

@@ -45,21 +45,21 @@ _INVISIBLE_CHARS: Final = re.compile(
 )
 
 
-def width_of_stdout(widest: int = WHOLE) -> int:
-    """Cells of a line; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
+def width_of_stdout(max_width: int = WHOLE) -> int:
+    """Returns the cells of a line; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
 
     Args:
-        widest: the maximum width.
+        max_width: the maximum width.
     """
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
-        return min(widest, shutil.get_terminal_size().columns)
+        return min(max_width, shutil.get_terminal_size().columns)
     return WHOLE
 
 
-def set_up_stdout(form: str) -> None:
-    """Make stdout accept all output of a format: `text`, or a format that programs read."""
+def set_up_stdout(output_format: str) -> None:
+    """Make stdout accept any character that a command prints as `text`, or in a format that programs read."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors=LEGIBLE_ERRORS)
+        sys.stdout.reconfigure(encoding=None if output_format == "text" else "utf-8", errors=LEGIBLE_ERRORS)
 
 
 def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:

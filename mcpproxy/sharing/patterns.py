@@ -41,8 +41,8 @@ class _CredentialPattern(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _pattern(kind: str, marks: str, pattern: str) -> _CredentialPattern:
-    return _CredentialPattern(kind, tuple(marks.split()), re.compile(pattern))
+def _pattern(kind: str, literals: str, pattern: str) -> _CredentialPattern:
+    return _CredentialPattern(kind, tuple(literals.split()), re.compile(pattern))
 
 
 _CREDENTIAL_PATTERNS: Final = (
@@ -155,19 +155,19 @@ _MAX_URL_PREFIX_CHARS: Final = 200
 
 
 def credentials(text: str) -> Iterator[Secret]:
-    """Tokens, keys and passwords."""
-    for kind, marks, pattern in _CREDENTIAL_PATTERNS:
-        if any(mark in text for mark in marks):
+    """Yields the tokens, keys and passwords in a text."""
+    for kind, literals, pattern in _CREDENTIAL_PATTERNS:
+        if any(literal in text for literal in literals):
             group = "value" if "value" in pattern.groupindex else 0
             for match in pattern.finditer(text):
                 if not is_placeholder(match[group]):
                     yield Secret(*match.span(group), kind)
-    lower = text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
-    if any(mark in lower for mark in _SCHEME_LITERALS):
-        for match in _SCHEME_CREDENTIAL.finditer(lower):
+    lower_text = text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
+    if any(literal in lower_text for literal in _SCHEME_LITERALS):
+        for match in _SCHEME_CREDENTIAL.finditer(lower_text):
             if not _match_challenge_parameter(match["value"]) and not is_placeholder(match["value"]):
                 yield Secret(*match.span("value"), "credential")
-    yield from assigned(text, lower)
+    yield from assigned(text, lower_text)
     yield from noted(text)
     yield from _url_credentials(text)
     for start, end, kind in logins(text):
@@ -176,20 +176,20 @@ def credentials(text: str) -> Iterator[Secret]:
 
 
 def _url_credentials(text: str) -> Iterator[Secret]:
-    for at, url, authority in _urls(text):
+    for url_start, url, authority in _urls(text):
         user = authority["user"]
         if user and not PSEUDONYM.fullmatch(user):
-            yield Secret(at + authority.start("user"), at + authority.end("user"), "url-user")
-        for value in _PARAMETER.finditer(url, authority.end()):
-            if is_secret_parameter(value["name"], value["value"]):
-                yield Secret(at + value.start("value"), at + value.end("value"), "url-parameter")
+            yield Secret(url_start + authority.start("user"), url_start + authority.end("user"), "url-user")
+        for parameter in _PARAMETER.finditer(url, authority.end()):
+            if is_secret_parameter(parameter["name"], parameter["value"]):
+                yield Secret(url_start + parameter.start("value"), url_start + parameter.end("value"), "url-parameter")
 
 
 def personal_data(text: str) -> Iterator[Secret]:
     """E-mail addresses, users' names in paths and logins, hosts, network addresses, card numbers."""
     yield from _emails(text)
-    for name in _home_paths(text):
-        yield Secret(*name.span("user"), "user-name")
+    for path in _home_paths(text):
+        yield Secret(*path.span("user"), "user-name")
     yield from _hosts(text)
     yield from _login_data(text)
     for start, end in addresses(text):
@@ -200,27 +200,27 @@ def personal_data(text: str) -> Iterator[Secret]:
 
 def _emails(text: str) -> Iterator[Secret]:
     for match in _EMAIL.finditer(text) if "@" in text else ():
-        before = text[max(0, match.start() - _MAX_URL_PREFIX_CHARS) : match.start()]
-        is_password = before.endswith(":") and "://" in before.split()[-1]
+        url_prefix = text[max(0, match.start() - _MAX_URL_PREFIX_CHARS) : match.start()]
+        is_password = url_prefix.endswith(":") and "://" in url_prefix.split()[-1]
         if not is_password and not is_harmless_host(match[0].rpartition("@")[2]):
             yield Secret(*match.span(), "email")
 
 
 def _home_paths(text: str) -> Iterator[re.Match[str]]:
-    if any(mark in text for mark in HOME_LITERALS):
+    if any(literal in text for literal in HOME_LITERALS):
         yield from (match for match in _HOME_PATH.finditer(text) if may_name_person(match["user"]))
 
 
 def _hosts(text: str) -> Iterator[Secret]:
-    for at, _, authority in _urls(text):
+    for url_start, _, authority in _urls(text):
         host, scheme = authority["host"], authority["scheme"].lower()
         if scheme not in ("file", "data") and not is_harmless_host(host):
-            start, end = at + authority.start("host"), at + authority.end("host")
+            start, end = url_start + authority.start("host"), url_start + authority.end("host")
             if is_address(host):
                 yield Secret(start, end, "ip-address")
             elif "." in host or scheme in NETWORK_SCHEMES:
                 yield Secret(start, end, "host")
-    if any(mark in text for mark in _HOST_LITERALS):
+    if any(literal in text for literal in _HOST_LITERALS):
         for match in _INTERNAL_HOST.finditer(text):
             if not is_harmless_host(match[0]):
                 yield Secret(*match.span(), "host")
@@ -253,17 +253,17 @@ def is_harmless_host(host: str) -> bool:
     name = host.lower().strip("[]").rstrip(".")
     if not name or name in PUBLIC_HOSTS or name.endswith(SPECIAL_DOMAINS):
         return True
-    if any(name == known or name.endswith(f".{known}") for known in SPEC_HOSTS):
+    if any(name == spec_host or name.endswith(f".{spec_host}") for spec_host in SPEC_HOSTS):
         return True
     return is_public_address(name)
 
 
 def is_secret_parameter(name: str, value: str) -> bool:
     """Whether the value of a URL's parameter may be a secret."""
-    plain = unquote(value)
-    is_word = plain.replace(".", "").isalpha() and len(plain) < 20
-    is_harmless = is_word or is_placeholder(plain) or PSEUDONYM.fullmatch(plain) is not None
-    return name.lower() not in PLAIN_PARAMETERS and len(plain) >= 4 and not is_harmless
+    decoded = unquote(value)
+    is_word = decoded.replace(".", "").isalpha() and len(decoded) < 20
+    is_harmless = is_word or is_placeholder(decoded) or PSEUDONYM.fullmatch(decoded) is not None
+    return name.lower() not in PLAIN_PARAMETERS and len(decoded) >= 4 and not is_harmless
 
 
 def may_name_person(name: str) -> bool:

@@ -23,18 +23,18 @@ _MEMORY_KEY: Final = "input requests"
 def input_requests(context: MessageContext) -> list[InputRequest]:
     """The entries of `inputRequests` in a result: pointer, method, params; invalid entries are skipped."""
     memory, message = context.session.memory, context.message
-    kept: tuple[Message, list[InputRequest]] | None = memory.get(_MEMORY_KEY)
-    if kept is None or kept[0] is not message:
-        # Some thirty rules read them, one after the other.
-        kept = memory[_MEMORY_KEY] = message, list(_entries(context))
-    return kept[1]
+    cached: tuple[Message, list[InputRequest]] | None = memory.get(_MEMORY_KEY)
+    if cached is None or cached[0] is not message:
+        # Some thirty rules read the same entries, one after the other.
+        cached = memory[_MEMORY_KEY] = message, list(_entries(context))
+    return cached[1]
 
 
 def _entries(context: MessageContext) -> Iterator[InputRequest]:
-    questions = member(context.body.get("result"), "inputRequests")
-    if not isinstance(questions, dict):
+    entries = member(context.body.get("result"), "inputRequests")
+    if not isinstance(entries, dict):
         return
-    for key, value in islice(questions.items(), MAX_INPUT_ENTRIES):
+    for key, value in islice(entries.items(), MAX_INPUT_ENTRIES):
         method, params = member(value, "method"), member(value, "params")
         if isinstance(method, str):
             pointer = f"/result/inputRequests/{step(key, MAX_INPUT_ENTRIES)}"
