@@ -1,9 +1,9 @@
-"""Judges one frame exactly, by a walk over the top level that sees what parsers hide.
+"""Judges one frame exactly, by a walk over the top level of its JSON that sees what parsers hide.
 
-It finds duplicate members, tokens as they were spelt, numbers of any length, NaN and lone surrogates: everything that
-makes two readers disagree about a frame. It is slow compared with `envelope`, which uses it only for odd frames; but
-it needs only the standard library, so it judges odd frames while orjson is still loading, and all frames if orjson is
-not installed.
+It finds duplicate members, the exact spelling of tokens, numbers of any length, NaN and lone surrogates: everything
+about which two readers of a frame may disagree. It is much slower than `envelope`, which calls it only for odd frames.
+As it needs only the standard library, it also judges odd frames while orjson is still loading, and all frames if orjson
+is not installed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from captures.verdict import UNJUDGED, Direction, Envelope, Kind, Unit
 
 
 def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """The exact verdict on a line that waits to be forwarded; `unjudged` above `EXACT_JUDGE_LIMIT`."""
+    """Returns the exact verdict on a line that waits to be forwarded; `unjudged` above `EXACT_JUDGE_LIMIT`."""
     return judge_exactly(raw, direction, whole=whole, limit=EXACT_JUDGE_LIMIT)
 
 
@@ -43,11 +43,11 @@ def judge_exactly(
     whole: bool = True,
     limit: int = MAX_RECORDER_JUDGED_BYTES,
 ) -> Envelope:
-    """The same verdict as `judge`, by the exact path alone.
+    """Returns the same verdict as `envelope.judge`, without using its fast path.
 
-    Duplicates are looked for among the envelope members only (`jsonrpc`, `id`, `method`, `params`, `result` and
-    `error` at the top level); the last one counts, as with most parsers. The elements of a batch are separate messages
-    and are not examined.
+    Only the envelope members (`jsonrpc`, `id`, `method`, `params`, `result` and `error` at the top level) are checked
+    for duplicates; the last one counts, as with most parsers. The elements of a batch are separate messages and are not
+    examined.
     """
     if is_too_large_to_judge(raw, limit):
         return UNJUDGED
@@ -91,7 +91,7 @@ def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: 
 def _is_recordable_id(token: str) -> bool:
     if not token or token[0] in "[{" or len(token.encode()) > MAX_ENVELOPE_TEXT_BYTES:
         return not token
-    # The content of a record must be readable by other parsers, too.
+    # Other parsers must be able to read the record as well.
     if token[0] != '"':
         return token in ("true", "false", "null") or isfinite(float(token))
     try:
@@ -107,7 +107,7 @@ def _is_recordable_method(method: str | None) -> bool:
         return False
 
 
-# --- one text, read ---------------------------------------------------------------------------------------------------
+# --- reading one JSON text --------------------------------------------------------------------------------------------
 
 _BRACKETS: Final = b"[]{}"
 _DEPTH_STEPS: Final = bytes.maketrans(_BRACKETS, b"\x01\xff\x01\xff")
@@ -136,7 +136,8 @@ class _Member(NamedTuple):
 class _JsonText:
     """One JSON text: the members at its top level, and any oddities found in it.
 
-    Raises ValueError if the text is not JSON. NaN and Infinity are noted and accepted, unless one is the whole text.
+    Creating one raises ValueError if the text is not JSON. NaN and Infinity are accepted and noted, unless one of them
+    is the whole text.
     """
 
     def __init__(self, text: str, depth: int, *, is_unfinished: bool) -> None:
@@ -169,7 +170,7 @@ class _JsonText:
         self.has_constant = True
 
     def _kind(self) -> Kind:
-        """The kind of message, by the members present; between a result and an error, the one that is not null."""
+        """Returns the kind of message by its members; of a result and an error, the one that is not null decides."""
         if self.first_char == "[":
             return "batch"
         if "method" in self:
@@ -183,26 +184,27 @@ class _JsonText:
         return name in self.members
 
     def token(self, name: str) -> str:
-        """The member's value, verbatim; empty if there is no such member."""
+        """Returns the member's value as it is spelt, or an empty string if there is no such member."""
         return self.members[name].token if name in self.members else ""
 
     def json_type(self, name: str) -> str:
-        """The JSON type of the member's value, or `absent`."""
+        """Returns the JSON type of the member's value, or `absent`."""
         return self.json_types.get(name, "absent")
 
     def string_value(self, name: str) -> str | None:
-        """The member's value, if it is a string."""
+        """Returns the member's value if it is a string, or None."""
         return self.members[name].value if self.json_type(name) == "string" else None
 
     def names_notification(self) -> bool:
-        """Whether the method's name is that of a notification."""
+        """Whether the method's name begins as the names of notifications do."""
         return (self.string_value("method") or "").startswith(NOTIFICATIONS)
 
 
 def _read_members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tuple[dict[str, _Member], bool, int]:
     """Returns the wanted members of the object at index `at`, whether any has a duplicate, and the index after it.
 
-    The walk is our own because the json module reports neither where a value is nor how it was spelt.
+    Of duplicates, the last one is returned. The `json` module cannot be used for this, as it reports neither where a
+    value is nor how it was spelt.
     """
     members: dict[str, _Member] = {}
     has_duplicate = False
@@ -240,9 +242,9 @@ def _json_type(token: str) -> str:
 
 
 def nesting_depth(raw: bytes) -> int:
-    """How many levels the arrays and objects of a JSON text nest; 0 if it has too few brackets to be deep.
+    """Returns how deep the arrays and objects of a JSON text nest, or 0 if it has too few brackets to be deep.
 
-    One pass without recursion, exact up to the byte at which a parser would give up.
+    It takes one pass without recursion, and is exact up to the byte at which a parser would give up.
     """
     if raw.count(b"[") + raw.count(b"{") <= DEEP:
         return 0
@@ -258,10 +260,7 @@ _CHUNK_BYTES: Final = 64 << 10
 
 
 def is_too_large_to_judge(raw: bytes, limit: int) -> bool:
-    """Whether a frame is too large to be judged.
-
-    It has more bytes than `limit`, or more structural characters than `MAX_STRUCTURAL_CHARS`.
-    """
+    """Whether a frame has more bytes than `limit`, or more structural characters than `MAX_STRUCTURAL_CHARS`."""
     size = len(raw)
     if size <= MAX_STRUCTURAL_CHARS or size > limit:
         return size > limit
@@ -286,7 +285,7 @@ _NUMBER: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*
 
 
 def _exact_integer(token: str) -> int | None:
-    """The integer that a JSON number equals exactly, clamped to ±2^53, or None if it has a fraction."""
+    """Returns the integer that a JSON number equals exactly, clamped to ±2^53, or None if it has a fraction."""
     if len(token) < 16 and token.isdigit():
         return int(token)
     number = _NUMBER.fullmatch(token)
@@ -315,9 +314,10 @@ _MAX_COUNTED_VALUES: Final = 1000  # a line with this many values need not be ex
 
 
 def _not_json_rule(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
-    """The rule that a text breaks if it is not a single JSON value.
+    """Returns the rule that a text breaks because it is not a single JSON value.
 
-    Returns None for a body, and for an event that is empty or was cut: whether that is wrong depends on the exchange.
+    Returns None for an HTTP body, and for an event that is empty or was cut short: whether that breaks a rule depends
+    on the exchange.
     """
     if unit != "line":
         return "sse/data-not-json" if unit == "sse_event" and text and whole else None
@@ -331,7 +331,7 @@ def _not_json_rule(text: str, depth: int, direction: Direction, unit: Unit, whol
 
 
 def _holds_several_values(text: str) -> bool:
-    """Whether a text is several JSON values in sequence, separated by space or by their own ends."""
+    """Whether a text consists of several JSON values in a row, with or without whitespace between them."""
     decode = JSONDecoder(parse_int=str).raw_decode
     at, end = _skip_whitespace(text, 0), -1
     for count in range(_MAX_COUNTED_VALUES):
@@ -347,7 +347,7 @@ def _holds_several_values(text: str) -> bool:
     return True
 
 
-# --- JSON, but not as it should be ------------------------------------------------------------------------------------
+# --- JSON that breaks a rule ------------------------------------------------------------------------------------------
 
 _HIGH_SURROGATE: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW_SURROGATE: Final = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -355,8 +355,8 @@ _LONE_SURROGATE: Final = re.compile(f"{_HIGH_SURROGATE}(?!{_LOW_SURROGATE})|(?<!
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Whether a string in a JSON text holds half of a surrogate pair."""
-    # An escaped backslash is replaced by two other characters, so that separate parts do not join up.
+    """Whether a string in a JSON text has an escape for only one half of a surrogate pair."""
+    # An escaped backslash is replaced, not removed, so that the characters around it do not form a new escape.
     return "\\u" in text and _LONE_SURROGATE.search(text.replace("\\\\", "__")) is not None
 
 
@@ -369,7 +369,7 @@ def _is_invalid_id(json: _JsonText) -> bool:
 
 _Rule: TypeAlias = tuple[str, Callable[[_JsonText], bool]]
 
-# In the order of the catalogue: the first broken rule is the frame's problem.
+# In the order of the rule catalogue: the first rule that a frame breaks becomes its `problem`.
 _TEXT_RULES: Final[tuple[_Rule, ...]] = (
     ("framing/not-a-message", lambda json: json.first_char not in "[{"),
     ("framing/missing-final-newline", lambda json: json.is_unfinished),

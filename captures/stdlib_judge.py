@@ -1,8 +1,8 @@
 """Judges the first frames of a session, while orjson is still loading in parallel with the traffic.
 
-A client waits for these frames, so nothing is loaded for them: the scanner is the one in C that is built into CPython.
-It judges a frame only if nothing about it is odd, and leaves the rest to `exact_judge`. The verdict is the same as from
-`envelope`, regardless of the bytes.
+A client waits for these frames, so no module is loaded to judge them: the scanner is the C one that is built into
+CPython. This module judges a frame itself only if nothing about the frame is odd, and leaves all others to
+`exact_judge`. For any bytes, the verdict is the one that `envelope` returns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ try:
     from _json import make_scanner
 
     class _ScannerSettings:
-        """The scanner's settings: as in `json.loads`, except for odd values."""
+        """The scanner's settings: those of `json.loads`, except that duplicate members, NaN and Infinity are errors."""
 
         strict = True
         object_hook = None
@@ -53,7 +53,7 @@ _NON_REQUEST_PREFIXES: Final = (NOTIFICATIONS, RESERVED)
 
 
 def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """The verdict on a line that waits to be forwarded; `unjudged` if it is odd and above `EXACT_JUDGE_LIMIT`."""
+    """Returns the verdict on a line that waits to be forwarded; `unjudged` if odd and above `EXACT_JUDGE_LIMIT`."""
     verdict = _judge_flawless(raw) if whole and len(raw) <= EXACT_JUDGE_LIMIT else None
     if verdict is not None:
         return verdict
@@ -65,16 +65,16 @@ def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: 
 
 
 def _judge_flawless(raw: bytes) -> Envelope | None:
-    """The verdict on a flawless request, notification or result; None for everything else."""
-    # Only without these does an id have a single spelling, so that its value determines its token.
+    """Returns the verdict on a flawless request, notification or result, or None for everything else."""
+    # Without these, an id has only one spelling, so its token can be derived from its value.
     if b"\\u" in raw or b"\\/" in raw or b"-0" in raw or raw.count(b"[") + raw.count(b"{") > DEEP:
         return None
     try:
         text = raw.decode()
         message, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError, SystemError):
-        # SystemError: the scanner takes its exception from `json.decoder`, raises none while that is not loaded, and
-        # the interpreter complains. In a process that has loaded `json` this is a ValueError.
+        # SystemError: the scanner's exception is defined in `json.decoder`. As long as that is not loaded, the scanner
+        # fails without setting an exception, which the interpreter reports. Once it is loaded, this is a ValueError.
         return None
     if type(message) is not dict or end != len(text) or message.get("jsonrpc") != "2.0" or "error" in message:
         return None

@@ -1,7 +1,7 @@
-"""Failure: who failed when an HTTP exchange did not bring its response, as far as that can be seen.
+"""Finds out which party failed when an HTTP exchange did not deliver its response.
 
-A gateway is recognised by statuses that only gateways send, by a page that names the program of the `Server` field, or
-by a text that mentions its upstream. Any other response counts as the server's own.
+A response counts as a gateway's if it has a status that only gateways send, a page signed with the name of the program
+in its `Server` field, or a text that mentions an upstream. Any other response counts as the server's own.
 """
 
 import re
@@ -11,10 +11,10 @@ from analysis.conversation.call import Outcome
 from analysis.conversation.http_exchange import HttpExchange
 
 GATEWAY_STATUSES: Final = frozenset({502, 504})
-"""Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5), and the recorder if it cannot reach the server."""
+"""Statuses that only gateways send (RFC 9110 §15.6.3, §15.6.5), and the recorder if it cannot reach the server."""
 _MIN_ERROR_STATUS: Final = 400
 _UPSTREAM_MENTION: Final = re.compile(r"\bupstream\b", re.IGNORECASE)
-"""What Envoy, Kong and other gateways call the server that they forward to; servers themselves have none."""
+"""What Envoy, Kong and other gateways call the server that they forward to. A server itself has no upstream."""
 
 FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
 

@@ -1,7 +1,7 @@
-"""The tables in DuckDB: the statements that make them from `columns`.
+"""SQL statements that create, describe and fill the tables in DuckDB, built from `columns`.
 
-Values that SQL does not compute come from Python, in the order of the columns.
-`frames.message` is a generated column: stored next to `raw`, the same text would take as much again, in time and space.
+Values that SQL does not compute come from Python, in column order. `frames.message` is a generated column: to store the
+same text again next to `raw` would double the time and space.
 """
 
 import re
@@ -13,10 +13,11 @@ from analysis.store.columns import TABLES, Column, ComputedValue, GeneratedValue
 from analysis.store.values import CLOCKED
 
 Row = tuple[Any, ...]
+"""The values of a row that come from Python, in column order."""
 
 
 def create_statements() -> str:
-    """The statements that make the tables, without comments, which take ten times as long."""
+    """Returns the statements that create the tables, without comments: adding those takes ten times as long."""
     return "".join(
         f"create table {name} ({', '.join(map(_column_declaration, table.columns))});\n"
         for name, table in TABLES.items()
@@ -30,11 +31,11 @@ def _column_declaration(column: Column) -> str:
 
 
 def comment_statements(table: str, kind: str = "table") -> str:
-    """The statements that say what a table and its columns mean.
+    """Returns the statements that say what a table and its columns mean.
 
     Args:
         table: one of `TABLE_NAMES`.
-        kind: `view` if a view has taken the place of the table.
+        kind: `view` if a view replaces the table.
     """
     descriptions = [(f"{kind} {table}", TABLES[table].row)]
     descriptions += [(f"column {table}.{_quoted_name(column)}", column.meaning) for column in TABLES[table].columns]
@@ -44,7 +45,7 @@ def comment_statements(table: str, kind: str = "table") -> str:
 
 
 def definition_statements() -> str:
-    """The statements that make the tables and say what their columns mean."""
+    """Returns the statements that create the tables and say what their columns mean."""
     return create_statements() + "".join(map(comment_statements, TABLE_NAMES))
 
 
@@ -70,22 +71,21 @@ def _python_value_types(table: Table) -> dict[str, str]:
 
 
 LEADING_VALUE_TYPES: Final = {"capture": "VARCHAR", "wall": "BIGINT"}
-"""The values at the beginning of every row from Python: the capture, and the wall clock at which that was opened."""
+"""The types of the values that begin every row from Python: the capture, and the wall clock at its opening."""
 PYTHON_VALUE_TYPES: Final = {name: _python_value_types(table) for name, table in TABLES.items()}
-"""The types of the values that follow, by table."""
+"""The types of the values that follow in a row, by table."""
 _STORED_COLUMNS: Final = {
     name: [column for column in table.columns if not isinstance(column.source, GeneratedValue)]
     for name, table in TABLES.items()
 }
 TABLE_NAMES: Final = tuple(TABLES)
-"""The tables."""
 
 
 def copy_statement(source: str, table: str) -> str:
-    """The statement that copies the rows of a table.
+    """Returns the statement that copies rows into a table.
 
     Args:
-        source: what to select the rows from: one of our tables, or one of our queries in parentheses.
+        source: where the rows come from: one of mcpproxy's tables, or one of its queries in parentheses.
         table: one of `TABLE_NAMES`.
     """
     column_names = ", ".join(map(_quoted_name, _STORED_COLUMNS[table]))
@@ -93,20 +93,20 @@ def copy_statement(source: str, table: str) -> str:
 
 
 def build_row(table: str, values: Mapping[str, object]) -> Row:
-    """A row from its values by name, without `LEADING_VALUE_TYPES`.
+    """Returns the values in column order, for a row of a table; those of `LEADING_VALUE_TYPES` are not included.
 
-    Rows of frames and calls are built as tuples, in the order of the columns: they come by the million.
+    Not used for frames and calls: there are millions of these, so they are built directly, as tuples in column order.
     """
     return tuple([values[name] for name in PYTHON_VALUE_TYPES[table]])
 
 
 @cache
 def insert_statement(table: str, source: str) -> str:
-    """The statement that adds rows to a table, and computes the other columns.
+    """Returns the statement that adds rows to a table, and computes the values that do not come from Python.
 
     Args:
         table: one of `TABLE_NAMES`.
-        source: the relation with the values: `LEADING_VALUE_TYPES`, and those in `PYTHON_VALUE_TYPES`.
+        source: the relation with the values from Python: those of `LEADING_VALUE_TYPES` and of `PYTHON_VALUE_TYPES`.
     """
     columns = _STORED_COLUMNS[table]
     column_names = ", ".join(map(_quoted_name, columns))
@@ -118,10 +118,10 @@ def insert_statement(table: str, source: str) -> str:
 
 
 def expand_clock(sql: str, wall: str = "wall") -> str:
-    """SQL with each `clock(x)` written out.
+    """Returns SQL in which each `clock(x)` is replaced with the expression for the time x after the opening.
 
     Args:
-        sql: an expression, or a statement.
+        sql: an expression or a statement.
         wall: the expression for the wall clock at the opening of the capture, in nanoseconds since 1970.
     """
     return re.sub(

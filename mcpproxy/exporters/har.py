@@ -1,9 +1,9 @@
-"""HAR 1.2: the HTTP exchanges of a capture, as browsers and HTTP debuggers read them.
+"""Exports the HTTP exchanges of a capture as HAR 1.2, which browsers and HTTP debuggers read.
 
-An event stream is the text of its body, reassembled from its events; the member `_mcp` of an entry says when each
-message crossed, for which HAR has no place. Values that the recorder has replaced with hashes stay replaced; cookies
-are only in the headers. Bodies are decoded, as HAR requires, so a `Content-Encoding` in the headers describes the
-transfer.
+The body of an event stream is text that is reassembled from its events. The member `_mcp` of an entry says when each
+message crossed, for which HAR has no member. Values that the recorder has replaced with hashes stay replaced, and
+cookies are listed only in the headers. Bodies are decoded, as HAR requires: a `Content-Encoding` in the headers
+describes the transfer only.
 
 Format: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -26,11 +26,11 @@ from mcpproxy import __version__
 from mcpproxy.wording.units import utc
 
 MAX_EXPORTED_BODY_BYTES: Final = 16 << 20
-"""Bytes of a body that are exported; the rest of a longer one is left out, and a comment says so."""
+"""The most bytes of a body that are exported; if there are more, a comment says that the rest was left out."""
 MAX_HELD_BODY_BYTES: Final = 256 << 20
-"""The most bytes of unfinished bodies, over all exchanges."""
+"""The most bytes that the bodies of all unfinished exchanges take together."""
 MAX_OPEN_EXCHANGES: Final = 15_000
-"""The most unfinished exchanges; beyond that, the oldest is written as it is."""
+"""The most exchanges that are kept open; if there are more, the oldest is exported unfinished."""
 COPY_CHUNK_BYTES: Final = 1 << 20
 _CLIENT_GAVE_UP: Final = "the client closed it before the response"
 _UNKNOWN_TIME: Final = "1970-01-01T00:00:00.000000Z"
@@ -40,26 +40,26 @@ class HarEntry(NamedTuple):
     """One entry of a HAR file."""
 
     start_ns: int
-    """When its request began, in nanoseconds since 1970."""
+    """When the request began, in nanoseconds since 1970."""
     text: bytes
     """JSON."""
 
 
 class HarEntryBuilder:
-    """The entries of one capture, each once its exchange has ended."""
+    """Builds the entries of one capture: each is complete when its exchange has ended."""
 
     def __init__(self, capture: str, fold: Fold, only: Filter | None = None) -> None:
-        """Start without entries.
+        """Create a builder to which no step has been fed yet.
 
         Args:
             capture: the id of the capture.
             fold: the state of the conversation, as its reading keeps it.
-            only: selects exchanges in which it matches a message; None for all.
+            only: selects the exchanges with a message that it matches; None selects all.
         """
         self.lost_request_count = 0
-        """Exchanges left out because the record of their request is lost."""
+        """How many exchanges were left out because the record of their request is lost."""
         self.truncated_body_count = 0
-        """Bodies that were too long."""
+        """How many bodies were exported only in part, because they were too long."""
         self._capture, self._only = capture, only
         self._fold = fold
         self._held_bytes = 0
@@ -67,11 +67,11 @@ class HarEntryBuilder:
 
     @property
     def is_http(self) -> bool:
-        """Whether the capture is one of HTTP."""
+        """Whether the capture was recorded over HTTP."""
         return self._fold.transport == "http"
 
     def on_step(self, step: Step) -> list[HarEntry]:
-        """Process the next step; returns the entries that it completes. The last step completes those that are open."""
+        """Process the next step; returns the entries that it completes. The last step completes all open entries."""
         item = step.item
         for context in step.messages:
             number = context.message.frames[0].exchange
@@ -170,7 +170,7 @@ class HarEntryBuilder:
         return HarEntry(start_ns, json_bytes(entry))
 
     def _origin(self, request: dict[str, Any]) -> str:
-        """Scheme, host and port of the server itself; where they are unknown, of what the client named."""
+        """Returns scheme, host and port of the server itself or, if unknown, those that the client named."""
         with suppress(ValueError):
             parts = urlsplit(self._fold.exchanges.upstream)
             if parts.scheme and parts.netloc:
@@ -180,7 +180,7 @@ class HarEntryBuilder:
 
 
 class _Body:
-    """The bytes of one direction."""
+    """What is exported of the body that one direction carried."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -189,28 +189,28 @@ class _Body:
 
 
 class _OpenExchange:
-    """An exchange in progress."""
+    """An exchange that is not complete yet."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.members: dict[str, Any] = {}
         self.messages: list[tuple[int, dict[str, Any]]] = []
-        """Stamp and description of each frame."""
+        """The timestamp and description of each frame."""
         self.bodies = {"c2s": _Body(), "s2c": _Body()}
         self.is_selected = False
         self.is_unanswered = False
-        """Whether it ended without the response to one of its requests."""
+        """Whether it ended without a response to one of its requests."""
         self.first_record_ns = -1
-        """Stamp of its first record."""
+        """Timestamp of its first record; -1 before that."""
         self._event_id: str | None = None
 
     def note_start(self, t_ns: int) -> None:
-        """Note the stamp of its first record."""
+        """Take this as the timestamp of the first record, unless there was an earlier record."""
         if self.first_record_ns < 0:
             self.first_record_ns = t_ns
 
     def reassemble_event(self, frame: Frame) -> bytes:
-        """An event as a server sends it (HTML, 9.2.5); comments and the spelling of its fields are not recorded."""
+        """Returns an event as a server sends it (HTML, 9.2.5); comments and the fields' spelling are not recorded."""
         fields = []
         if frame.event is not None:
             fields.append(f"event: {frame.event}".encode("utf-8", "replace"))
@@ -222,15 +222,15 @@ class _OpenExchange:
 
 
 class _PhaseTimes:
-    """When an exchange began, and its phases in milliseconds."""
+    """When an exchange began, and how long its phases took, in milliseconds."""
 
     def __init__(self, times: object, first_record_ns: int, *, has_body: bool) -> None:
         """Compute the phases from the recorded times.
 
         Args:
-            times: the member of the exchange's record.
-            first_record_ns: the stamp of its first record, in case the request's own is unknown.
-            has_body: whether a byte of a response's body arrived; if not, the whole time was spent waiting.
+            times: the member `times` of the exchange's record.
+            first_record_ns: the timestamp of its first record, in case that of its request is unknown.
+            has_body: whether any byte of the response's body arrived; if not, the whole time counts as waiting.
         """
         stamps_by_name = times if isinstance(times, dict) else {}
         request_head, *phase_ends = (_stamp_or_none(stamps_by_name.get(name)) for name in _PHASE_STAMPS)
@@ -366,7 +366,7 @@ def _iso_time(t_ns: int) -> str:
 
 
 def json_bytes(value: object) -> bytes:
-    """A value as JSON, regardless of what text a capture has put into it."""
+    """Returns a value as JSON, even if a text in it is not valid Unicode."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -376,10 +376,14 @@ def json_bytes(value: object) -> bytes:
 
 
 class HarFile:
-    """Sorts entries by their beginning, as a HAR file requires; they arrive in the order of their ends."""
+    """A HAR file whose entries are sorted by their start, as the format requires; they are added as they end."""
 
     def __init__(self, spool: BinaryIO) -> None:
-        """`spool` is an empty private file, which stores the entries until then."""
+        """Create a file without entries.
+
+        Args:
+            spool: an empty private file, which stores the entries until they are sorted.
+        """
         self._spool = spool
         self._spooled_entries: list[tuple[int, int, int]] = []
 
@@ -392,7 +396,7 @@ class HarFile:
         self._spool.write(entry.text)
 
     def pieces(self) -> Iterator[bytes]:
-        """The whole file, piece by piece."""
+        """Yields the whole file, piece by piece."""
         creator = {"name": "mcpproxy", "version": __version__}
         opening = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
         yield opening.removesuffix(b"]}}")

@@ -1,9 +1,9 @@
-"""A conversation as Markdown for an issue report: versions, findings, and each message with its body folded away.
+"""Exports a conversation as Markdown for an issue report: versions, findings, and all messages with folded bodies.
 
-Issue trackers turn text into links, mentions, references, images and HTML, and all text here is a peer's. So none of it
-is placed where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it, or escaped
-in a `<code>` of an HTML block. Such a block ends at an empty line, which no sanitised text contains, and trackers leave
-`html_code` and `pre` alone. So no text can leave its element, or act.
+Issue trackers turn text into links, mentions, references, images and HTML, and all text here comes from a peer. So none
+of it is written where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it, or
+escaped in the `<code>` element of an HTML block. Such a block ends at an empty line, which sanitised text never
+contains, and trackers do not process the text of `code` and `pre`. So no text can escape its element or take effect.
 """
 
 import re
@@ -29,18 +29,18 @@ from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.units import duration, local_time, size
 
 MAX_ISSUE_CHARS: Final = 65_536
-"""Characters that GitHub accepts in an issue or a comment."""
+"""The most characters that GitHub accepts in an issue or a comment."""
 MAX_BODY_CHARS: Final = 8_192
-"""Characters of a body; `mcpproxy show --frame` prints all of it."""
+"""The most characters of a body that are exported; `mcpproxy show --frame` prints all of it."""
 MAX_LISTED_FINDINGS: Final = 100
-"""Different findings that are listed; the others are counted."""
+"""The most different findings that are listed; the others are only counted."""
 
 _BACKTICKS: Final = re.compile("`+")
 _WIDE_GAP: Final = re.compile(" {3,}")
 
 
 class ListedFinding(NamedTuple):
-    """A finding as it is listed: findings that differ only in the frame count as the same."""
+    """A finding as listed: findings that differ only in their frame are listed as one."""
 
     level: Level
     rule: str
@@ -49,20 +49,20 @@ class ListedFinding(NamedTuple):
 
 
 class CaptureFacts(NamedTuple):
-    """What a first pass has found out about a capture."""
+    """What a first pass over a capture finds out for the head of the export."""
 
     fold: Fold
     header: Mapping[str, Any]
     frame_count: int
     session_count: int
     findings: Mapping[ListedFinding, Sequence[int]]
-    """The first frame of each and how often it occurs, the worst first; `MAX_LISTED_FINDINGS` at most."""
+    """For each listed finding, its first frame and how often it occurs; the worst come first."""
     finding_count: int
-    """How many there are, including those that are not listed."""
+    """How many findings there are, including those that are not listed."""
 
 
 def collect_facts(path: Path) -> CaptureFacts:
-    """Check a capture.
+    """Check a capture; returns what the head of its export says.
 
     Args:
         path: the path of the capture.
@@ -86,7 +86,10 @@ def collect_facts(path: Path) -> CaptureFacts:
 
 
 def _keep_worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFinding, list[int]]:
-    """The first `MAX_LISTED_FINDINGS`. A dropped one could only return after these, so their counts are right."""
+    """Returns the worst `MAX_LISTED_FINDINGS` findings.
+
+    If a dropped finding occurs again, it still comes after these, so the counts of the findings returned are right.
+    """
     return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:MAX_LISTED_FINDINGS])
 
 
@@ -99,10 +102,10 @@ class MarkdownExport:
         """Create an export to which no step has been fed yet.
 
         Args:
-            path: the path of the capture, for its name.
+            path: the path of the capture, whose name is shown.
             fold: the state of the conversation, as its reading keeps it.
             facts: what is known about the whole capture.
-            only: selects the messages; None for all.
+            only: selects the messages; None selects all.
             times: how each message shows its time.
         """
         self._path, self._facts = path, facts
@@ -110,11 +113,11 @@ class MarkdownExport:
 
     @property
     def has_selected(self) -> bool:
-        """Whether anything was selected."""
+        """Whether any message was selected."""
         return self._conversation.has_selected
 
     def heading(self) -> str:
-        """Everything before the conversation."""
+        """Returns everything that comes before the conversation."""
         return "".join([*self._facts_block(), *self._findings_block(), "### Conversation\n\n"])
 
     def feed(self, step: Step) -> Iterator[str]:
@@ -170,12 +173,12 @@ class MarkdownExport:
 
 
 def html_code(text: str) -> str:
-    """Text in an HTML block, for text that is sanitised and so has no line ends."""
+    """Returns sanitised text, which has no line ends, as an HTML element."""
     return f"<code>{escape(text)}</code>"
 
 
 def fenced_block(lines: Iterable[str], kind: str) -> str:
-    """Lines in a fence that none of them can close."""
+    """Returns lines in a code fence that none of them can close."""
     text = "".join(f"{line}\n" for line in lines)
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)

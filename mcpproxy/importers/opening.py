@@ -1,4 +1,4 @@
-"""Whether a client's frame opens a conversation."""
+"""Tells whether a frame opens a conversation."""
 
 from typing import Any, Final
 
@@ -12,7 +12,10 @@ _INITIALIZE: Final = b'"initialize"'
 
 
 def first_message(raw: bytes) -> dict[str, Any]:
-    """Returns the message of a frame, or the first of a batch; empty if it is not one, or too large to be looked at."""
+    """Returns the message of a frame, or the first message of a batch.
+
+    Returns an empty dict if there is none, or if the frame is larger than `MAX_RECORDER_JUDGED_BYTES`.
+    """
     try:
         value = loads(raw) if len(raw) <= MAX_RECORDER_JUDGED_BYTES else None
     except JSONDecodeError:
@@ -22,7 +25,7 @@ def first_message(raw: bytes) -> dict[str, Any]:
 
 
 def can_open_conversation(raw: bytes) -> bool:
-    """Whether a client's frame can be the first: a handshake, or a request that needs none."""
+    """Whether a client's frame can begin a conversation: a handshake, or a request that needs no handshake."""
     message = first_message(raw)
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
@@ -31,5 +34,5 @@ def can_open_conversation(raw: bytes) -> bool:
 
 
 def is_initialize(raw: bytes) -> bool:
-    """Whether a frame is the request `initialize`, with which a client greets a server that was started."""
+    """Whether a frame is the request `initialize`, which a client sends to a server that it has just started."""
     return _INITIALIZE in raw and first_message(raw).get("method") == "initialize"

@@ -1,7 +1,7 @@
-"""Shared by everything that prints to stdout: its width and encoding, and one JSON object per line.
+"""Shared by all commands that print to stdout: its width, its encoding, and JSON Lines.
 
-A stdout that is not UTF-8 does not end a command. Text for people keeps its encoding, with something legible for
-characters that it lacks; what programs read is always UTF-8.
+No command fails because stdout is not UTF-8: text for people is written in its encoding, with legible replacements for
+characters that the encoding lacks; output for programs is always UTF-8.
 """
 
 import codecs
@@ -20,9 +20,9 @@ from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.json_lines import escaped, harmless
 
 LEGIBLE_ERRORS: Final = "mcpproxy.legible"
-"""The name of mcpproxy's error handler for characters that an encoding lacks."""
+"""The name of mcpproxy's codec error handler, which replaces characters that an encoding lacks."""
 
-# One cell each, as something may be aligned with them.
+# Most replacements are one cell wide, like the character, as the lines may be aligned.
 _REPLACEMENTS: Final = {
     "→": ">",
     "←": "<",
@@ -37,8 +37,8 @@ _REPLACEMENTS: Final = {
 }
 _REPLACEMENTS.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
 
-# Invisible characters that JSON allows in a string: controls, bidirectional signs, format characters and others without
-# a glyph, and line ends that JSON does not treat as such.
+# Invisible characters that JSON allows in a string: control characters, marks that set the writing direction, format
+# characters and others without a glyph, and line ends that are not line ends in JSON.
 _INVISIBLE_CHARS: Final = re.compile(
     "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -49,7 +49,7 @@ def width_of_stdout(max_width: int = WHOLE) -> int:
     """Returns the cells of a line; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
 
     Args:
-        max_width: the maximum width.
+        max_width: the most cells that are returned for a terminal.
     """
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
         return min(max_width, shutil.get_terminal_size().columns)
@@ -63,7 +63,7 @@ def set_up_stdout(output_format: str) -> None:
 
 
 def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
-    """The replacement for characters that stdout's encoding lacks."""
+    """Returns replacements for characters that an encoding lacks, and the index after them (a codec error handler)."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_REPLACEMENTS.get(char) or escape(char) for char in error.object[error.start : error.end]), error.end
@@ -73,15 +73,15 @@ codecs.register_error(LEGIBLE_ERRORS, _replace_unencodable)
 
 
 def keeps_width(text: str, encoding: str) -> bool:
-    """Whether a text takes as many cells as it would in UTF-8, so that marks below it are in the right place."""
+    """Whether a text takes as many cells in an encoding as in UTF-8, so that markers under it are correctly placed."""
     return text.isascii() or cells(text.encode(encoding, LEGIBLE_ERRORS).decode(encoding)) == cells(text)
 
 
 def json_line(row: Mapping[str, Any]) -> str:
-    """One object as a line of JSON.
+    """Returns an object as one line of JSON.
 
-    Text that is not valid Unicode (a file's name, say) is written with escapes, and so are characters that a terminal
-    showing it later could act on invisibly: to a program they mean the same.
+    Text that is not valid Unicode (in a file name, say) is escaped, and so are invisible characters on which a terminal
+    that shows the line later could act. A program reads the same text with and without the escapes.
     """
     try:
         return safe_for_stdout(_INVISIBLE_CHARS.sub(_escape_match, orjson.dumps(row, default=str).decode())) + "\n"
@@ -92,9 +92,9 @@ def json_line(row: Mapping[str, Any]) -> str:
 
 
 def safe_for_stdout(line: str) -> str:
-    """One line of JSON; if stdout is a terminal, with escapes for everything that could act on one.
+    """Returns a line of JSON in which, if stdout is a terminal, everything that could act on a terminal is escaped.
 
-    Programs get the text as it is.
+    If stdout leads to a program, the line is returned as it is.
     """
     return harmless(line) if sys.stdout.isatty() else line
 

@@ -1,9 +1,10 @@
-"""What a text reveals by its form: credentials, addresses of people, names of users and hosts, card numbers.
+"""Finds credentials and personal data by their form: tokens, e-mail addresses, user and host names, card numbers.
 
-It complements the catalogue of services' tokens, which is made for source code: there a token without a word next to
-it may be an example, and e-mail addresses and home directories are not leaks. Every pattern takes linear time:
-repetitions are bounded or possessive, and what follows one cannot begin inside it. Most patterns are tried only if a
-text has a mark without which they cannot match, as searching for a word is a hundred times as fast.
+This complements the catalogue of services' tokens, which was made for source code: there, a token without a telling
+word next to it may be an example, and e-mail addresses and home directories are not leaks. Every pattern takes linear
+time: repetitions are bounded or possessive, and what follows a repetition cannot begin within it. Most patterns are
+tried only on a text that contains one of the literals without which they cannot match, as a search for a literal is a
+hundred times as fast.
 """
 
 import re
@@ -33,11 +34,11 @@ from mcpproxy.sharing.word_lists import (
 
 
 class _CredentialPattern(NamedTuple):
-    """The form of a credential."""
+    """A pattern that finds one kind of credential."""
 
     kind: str
     literals: tuple[str, ...]
-    """One of them is in every such credential."""
+    """Every credential of this kind contains one of these."""
     pattern: re.Pattern[str]
 
 
@@ -46,7 +47,7 @@ def _pattern(kind: str, literals: str, pattern: str) -> _CredentialPattern:
 
 
 _CREDENTIAL_PATTERNS: Final = (
-    # As the vendors document them.
+    # As the vendors document their tokens.
     _pattern("aws-key-id", "AKIA ASIA ABIA ACCA", r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _pattern("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,255}+"),
     _pattern("github-token", "github_pat_", r"(?<![A-Za-z0-9])github_pat_\w{40,255}+"),
@@ -74,14 +75,14 @@ _CREDENTIAL_PATTERNS: Final = (
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-\x1f]|-(?!----END)){0,100000}+(?:-----END [A-Z0-9 ]{1,80}-----)?+",
     ),
-    # A file of PuTTY has the number of lines before them, and their MAC after them.
+    # A PuTTY key file states the number of lines of the private key before them, and their MAC after them.
     _pattern(
         "private-key",
         "Private-Lines:",
         r"Private-Lines:[ \t]{0,4}+[0-9]{1,4}\s{1,4}+(?P<value>(?:[A-Za-z0-9+/=]{1,200}+(?![-:])\s{0,4}+){1,1000}+"
         r"(?:Private-(?:MAC|Hash):[ \t]{0,4}+[0-9a-f]{32,64})?+)",
     ),
-    # Tokens that the catalogue reports only together with another value, or only if they look random enough to it.
+    # Tokens that the catalogue reports only next to another value, or only if they look random enough.
     _pattern(
         "service-token",
         "AKCp cmVmd AIK_SECRET_ cnvca mdb_sa_sk_ pscale_ ramp_sec_ sb_secret_ packagist_ lsv2_ hvs. hvb.",
@@ -123,19 +124,20 @@ _SCHEME_CREDENTIAL: Final = re.compile(
 )
 _SCHEME_LITERALS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
 _match_challenge_parameter: Final = re.compile(r"[a-z_-]{3,30}=").match
-"""A parameter after a scheme, as in the challenges of servers: not a credential."""
+"""Matches a parameter after a scheme, as in the challenge of a server, which is not a credential."""
 _URL: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"<>`^\\\x00-\x1f{}|]{1,8192}+", re.ASCII
 )
 _INNER_URL: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"'<>`^\\\x00-\x1f{}|/?#&;,]{1,300}+", re.ASCII
 )
-"""The beginning of a URL in another, such as the value of a parameter."""
+"""Matches the beginning of a URL inside another URL, such as in the value of a parameter."""
 _AUTHORITY: Final = re.compile(
     r"(?P<scheme>[^:]++)://(?:(?P<user>[^/?#]*)@)?(?P<host>\[[^\]/?#]*+\]|[^/?#:@'),]*+)(?::[0-9]{0,5}+)?"
 )
 _PARAMETER: Final = re.compile(r"[?&;#](?P<name>[^=&;#]{0,100}+)=(?P<value>[^&;#'),]++)")
-# --- people and places
+
+# --- personal data
 
 _EMAIL: Final = re.compile(
     r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
@@ -151,7 +153,7 @@ _INTERNAL_HOST: Final = re.compile(
 )
 _HOST_LITERALS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
 _MAX_URL_PREFIX_CHARS: Final = 200
-"""Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
+"""How far before an apparent e-mail address a URL may begin of which it is the end: `scheme://user:password@host`."""
 
 
 def credentials(text: str) -> Iterator[Secret]:
@@ -186,7 +188,7 @@ def _url_credentials(text: str) -> Iterator[Secret]:
 
 
 def personal_data(text: str) -> Iterator[Secret]:
-    """E-mail addresses, users' names in paths and logins, hosts, network addresses, card numbers."""
+    """Yields e-mail addresses, user names in paths and logins, hosts, network addresses and card numbers in a text."""
     yield from _emails(text)
     for path in _home_paths(text):
         yield Secret(*path.span("user"), "user-name")
@@ -236,7 +238,7 @@ def _login_data(text: str) -> Iterator[Secret]:
 
 
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
-    """The URLs in a text, and those in them: where each begins, itself, and its authority."""
+    """Yields each URL in a text, and each URL inside another one, as its start, its text and its authority."""
     for url in _URL.finditer(text) if "://" in text else ():
         authority = _AUTHORITY.match(url[0])
         if authority is not None:
@@ -249,7 +251,7 @@ def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
 
 @lru_cache(4096)
 def is_harmless_host(host: str) -> bool:
-    """Whether a host reveals nothing: this machine, a name that specifications use, or a pseudonym."""
+    """Whether a host reveals nothing: this machine, a well-known site, a name from specifications, or a pseudonym."""
     name = host.lower().strip("[]").rstrip(".")
     if not name or name in PUBLIC_HOSTS or name.endswith(SPECIAL_DOMAINS):
         return True
@@ -267,14 +269,14 @@ def is_secret_parameter(name: str, value: str) -> bool:
 
 
 def may_name_person(name: str) -> bool:
-    """Whether a name in the path of a home directory can be that of a person."""
+    """Whether the user name in the path of a home directory, or in a login, may be that of a person."""
     return name.lower() not in COMMON_USERS and bool(name.strip(".")) and not PSEUDONYM.fullmatch(name)
 
 
 def home_users(text: str) -> Iterator[str]:
-    """The names of users in a text's paths of home directories."""
+    """Yields the user names in the paths of home directories in a text."""
     return (match["user"] for match in _home_paths(text))
 
 
 _ASCII_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-"""`str.lower` can make a text longer, and then positions would not fit."""
+"""For `str.translate`: unlike `str.lower`, it never changes the length of a text, so positions stay valid."""

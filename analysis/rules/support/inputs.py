@@ -1,4 +1,4 @@
-"""Input requests: a server's questions inside an interim result, for which older revisions send requests."""
+"""Input requests: what a server asks of its client in an interim result. Older revisions send requests for this."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -11,17 +11,18 @@ from analysis.rules.support.eras import member
 from analysis.shapes.body_table import INTERIM
 
 MAX_INPUT_ENTRIES: Final = 100
-"""The most entries of one result that are examined."""
+"""The most input requests that are examined in one result."""
 INTERIM_METHODS: Final = INTERIM
-"""Methods that may be answered with an interim result."""
+"""Methods of requests that may be answered with an interim result."""
 
 InputRequest: TypeAlias = tuple[str, str, dict[str, Any]]
+"""JSON Pointer, method and params."""
 
 _MEMORY_KEY: Final = "input requests"
 
 
 def input_requests(context: MessageContext) -> list[InputRequest]:
-    """The entries of `inputRequests` in a result: pointer, method, params; invalid entries are skipped."""
+    """Returns the valid entries of `inputRequests` in a result."""
     memory, message = context.session.memory, context.message
     cached: tuple[Message, list[InputRequest]] | None = memory.get(_MEMORY_KEY)
     if cached is None or cached[0] is not message:
