@@ -1,4 +1,4 @@
-"""How servers of 2026-07-28 answer over HTTP, and traces of sessions there."""
+"""How servers of 2026-07-28 answer over HTTP, and session ids and methods that this revision no longer has."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -48,7 +48,7 @@ class ErrorStatus(ExchangeEndRule):
     **On the wire.** `200 OK` … `{"id":3,"error":{"code":-32022,…}}`
 
     **Instead.** Send 400 for -32020, -32021, -32022 and for an incomplete envelope, and 404 for a method that the
-    server does not have. On a stream of events it is too late: the status has already been sent.
+    server does not have. Errors on a stream of events are not reported: by then the status has been sent.
     """
 
     id = "http/error-status"
@@ -82,12 +82,12 @@ class ErrorStatus(ExchangeEndRule):
 class NotFoundWithoutError(ExchangeEndRule):
     """A server of the modern era answers a message with 404, but without the error for an unknown method.
 
-    **Why it matters.** Clients conclude that the server is an older one, and begin a handshake that it does not support
+    **Why it matters.** Clients take the server for one of an older era and begin a handshake, which it does not support
     either.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `404 Not Found` and nothing else
 
-    **Instead.** Send 404 with the error -32601 if the method is unknown; 400, or a response, in all other cases.
+    **Instead.** Send 404 with the error -32601 if the method is unknown. In all other cases send 400 or a response.
     """
 
     id = "http/not-found-without-error"
@@ -125,12 +125,12 @@ class NotFoundWithoutError(ExchangeEndRule):
 class SessionHeaderModern(ResponseStartRule):
     """A session id is sent in a revision without sessions.
 
-    **Why it matters.** These revisions have no sessions, so a server that issues an id will not see it in later
-    requests.
+    **Why it matters.** Clients of these revisions do not send the id back, so a server that relies on it treats every
+    request as a new session.
 
-    **On the wire.** `< Mcp-Session-Id: 1868a90c…` with the answer to a request that names 2026-07-28
+    **On the wire.** `< Mcp-Session-Id: 1868a90c…` in the response to a request that names 2026-07-28
 
-    **Instead.** Do not send the header. Tokens and ids in the messages themselves connect them.
+    **Instead.** Do not send the header. Related messages are connected by the tokens and ids that they contain.
     """
 
     id = "http/session-header-modern"
@@ -157,12 +157,12 @@ class SessionHeaderModern(ResponseStartRule):
 class GetOrDeleteModern(VersionLearningRule, HttpRule):
     """A server that supports only the modern era answers GET or DELETE with a status other than 405.
 
-    **Why it matters.** The modern era has neither streams opened by GET nor sessions to delete; 405 says so to clients
-    of older revisions.
+    **Why it matters.** The modern era has neither streams opened by GET nor sessions to delete; 405 tells
+    clients of older revisions that there are none.
 
     **On the wire.** `GET /mcp`, answered with `404 Not Found`
 
-    **Instead.** Send 405 Method Not Allowed. A server that supports older revisions as well may serve them.
+    **Instead.** Send 405 Method Not Allowed. A server that also supports older revisions may accept both methods.
     """
 
     id = "http/get-or-delete-modern"
@@ -213,7 +213,7 @@ class BufferingHeader(ResponseStartRule):
 
     **On the wire.** `200 OK` with `Content-Type: text/event-stream` and no `X-Accel-Buffering`
 
-    **Instead.** `X-Accel-Buffering: no`.
+    **Instead.** Send `X-Accel-Buffering: no` with every stream of events.
     """
 
     id = "http/buffering-header"

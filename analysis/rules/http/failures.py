@@ -1,7 +1,8 @@
-"""Failures of HTTP: a message that is refused or never reaches the server, and a response that breaks off.
+"""HTTP failures: messages that are refused or never reach the server, and responses that break off.
 
-To the user the call has failed, whether or not a revision forbids what happened. So each finding says who failed, if
-that is known, and what the response says. Equal findings are reported once for a session; later ones are only counted.
+For the user, the call has failed, whether or not a revision of MCP forbids what happened. So each finding says who
+failed, if that is known, and what the response says. Equal findings are reported once per session and then only
+counted.
 """
 
 from collections.abc import Iterable
@@ -74,7 +75,7 @@ class Culprit(NamedTuple):
 
 
 def culprit(http: HttpExchange) -> Culprit:
-    """Who sent a response that refuses a request, as far as that is known."""
+    """Returns who sent a response that refuses a request, as far as that is known."""
     via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
     maker = product.partition("/")[0]
     if failed_by(http) == "gateway":
@@ -84,7 +85,7 @@ def culprit(http: HttpExchange) -> Culprit:
 
 
 def status_text(http: HttpExchange) -> str:
-    """The status of a response, with what it means."""
+    """Returns the status of a response and what it means."""
     phrase = _PHRASES.get(http.status or 0)
     return f"{http.status} {phrase}" if phrase else str(http.status)
 
@@ -100,23 +101,23 @@ def _is_answered(http: HttpExchange) -> bool:
 
 
 def _is_about_request(http: HttpExchange) -> bool:
-    """Whether a refusal names the request that it refuses; official servers refuse sessions by errors without an id."""
+    """Whether a refusal has the id of the request; official servers refuse sessions with errors that have no id."""
     answers = [context.message for context in http.received if isinstance(context.message, Response)]
     return any(answer.id is not None and answer.id.type != "null" for answer in answers)
 
 
 def _named(context: MessageContext) -> str:
-    """What was sent, in the words of a finding."""
+    """Returns what was sent, in the words of a finding."""
     return "the client's response" if isinstance(context.message, Response) else short(context.method)
 
 
 def _broken_by(http: HttpExchange) -> Blames:
-    """Who is to blame for a response that breaks off; behind a gateway, that is unknown."""
+    """Returns who is to blame for a response that breaks off, which is unknown behind a gateway."""
     return "unknown" if http.is_behind_gateway else "server"
 
 
 class _Refused(HttpRule):
-    """A rule about POSTs that are refused without a response of MCP."""
+    """A rule about POSTs that are refused without an MCP response."""
 
     statuses = frozenset(range(400, 600))
     once = True
@@ -131,7 +132,7 @@ class _Refused(HttpRule):
         return self.check_exchange(http, session) if is_of_older or http.is_streamable else ()
 
     def refusal(self, http: HttpExchange, session: Session | None, what: str) -> list[Finding]:
-        """The finding that says what was refused, by whom, and why."""
+        """Returns the finding that says what was refused, by whom, and why."""
         wait = http.answer_fields.get("retry-after", "")
         later = f", to be tried again after {short(wait)} s" if wait.isdigit() and http.status in _OVERLOADED else ""
         by = culprit(http)
@@ -142,7 +143,7 @@ class _Refused(HttpRule):
 
 
 def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
-    """Whether a refusal with 4xx is right, or other rules report what is wrong."""
+    """Whether a refusal with 4xx is correct, or is reported by another rule."""
     if first.method in _PROBES:
         return True  # it answers the probe
     if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
@@ -155,13 +156,13 @@ def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
 class CallRefused(_Refused):
     """A request is refused with an HTTP status instead of a response.
 
-    **Why it matters.** The call has failed, and its caller often learns nothing but the status: many clients do not
-    read the rest of such a response.
+    **Why it matters.** The call has failed, and the caller often learns only the status: many clients do not read the
+    rest of such a response.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `502 Bad Gateway` and an nginx page
 
-    **Instead.** As a server, answer with a JSON-RPC error. If a gateway refuses, look at what is behind it; if the
-    status is 429 or 503, send `Retry-After`, and have the client wait that long.
+    **Instead.** As a server, answer with a JSON-RPC error. If a gateway refuses the request, check the server behind
+    it. With 429 or 503, send `Retry-After`; clients should wait that long.
     """
 
     id = "http/call-refused"
@@ -181,12 +182,12 @@ class CallRefused(_Refused):
 class MessageRefused(_Refused):
     """A notification or a client's response is refused.
 
-    **Why it matters.** The message is lost, and most clients do not notice: a server that never receives
-    `notifications/initialized` may serve nothing.
+    **Why it matters.** The message is lost, and most clients do not notice. A server that never receives
+    `notifications/initialized` may refuse all further requests.
 
     **On the wire.** `> {"method":"notifications/initialized"}`, answered with `500 Internal Server Error`
 
-    **Instead.** Send 202, even if nothing is done with the message.
+    **Instead.** Send 202, even if the server ignores the message.
     """
 
     id = "http/message-refused"
@@ -207,13 +208,13 @@ class MessageRefused(_Refused):
 class MessageNotAnswered(ExchangeEndRule):
     """A POST of a notification or a client's response gets no HTTP response.
 
-    **Why it matters.** Clients wait for 202 before they go on: where `notifications/initialized` gets none, the
-    user never gets a session, although the server has agreed to it.
+    **Why it matters.** Clients wait for 202 before they continue. If there is none for `notifications/initialized`, the
+    user never gets a session, although the handshake has succeeded.
 
-    **On the wire.** `> POST {"method":"notifications/initialized"}`, and nothing for ten seconds, or
-    for three until the client gives up
+    **On the wire.** `> POST {"method":"notifications/initialized"}`, then nothing for ten seconds, or for three seconds
+    until the client gives up
 
-    **Instead.** Send 202 as soon as the message is read, before it is processed.
+    **Instead.** Send 202 as soon as the message has been read, before it is processed.
     """
 
     id = "http/message-not-answered"
@@ -258,12 +259,13 @@ class MessageNotAnswered(ExchangeEndRule):
 class BodyCut(ExchangeEndRule):
     """The connection ends within a response that is not a stream.
 
-    **Why it matters.** What has arrived cannot be read, so the call has failed although its status was a success.
+    **Why it matters.** The part that has arrived cannot be parsed, so the call has failed, although its status reported
+    success.
 
-    **On the wire.** `200 OK`, `Content-Length: 500`, 22 bytes, and the end of the connection
+    **On the wire.** `200 OK`, `Content-Length: 500`, then 22 bytes and the end of the connection
 
-    **Instead.** Find out why the server, or a gateway in front of it, drops the connection: a crash, or a limit of time
-    or size.
+    **Instead.** Find out why the server, or a gateway in front of it, drops the connection: there may be a
+    crash, or a limit on time or size.
     """
 
     id = "http/body-cut"
@@ -286,13 +288,13 @@ class BodyCut(ExchangeEndRule):
 class NoResponse(ExchangeEndRule):
     """The connection ends before the response to a message.
 
-    **Why it matters.** The call has failed, or the notification may be lost, and no reason is given: the server has
-    crashed, or something in between has dropped the connection.
+    **Why it matters.** The call has failed, or the notification may be lost, and nothing says why: the server may have
+    crashed, or a gateway may have dropped the connection.
 
-    **On the wire.** `> {"id":4,"method":"tools/call",…}`, and the end of the connection
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, then the end of the connection
 
-    **Instead.** Check whether the server's process has ended, and whether a gateway imposes a limit. Answer with an
-    error instead of dropping a connection.
+    **Instead.** Check whether the server process has ended, and whether a gateway imposes a limit. As a server, answer
+    with an error instead of dropping the connection.
     """
 
     id = "http/no-response"
@@ -312,12 +314,13 @@ class NoResponse(ExchangeEndRule):
 class StreamBroken(ExchangeEndRule):
     """The connection ends within the stream that should bring a response.
 
-    **Why it matters.** The call has failed unless the client resumes the stream, which needs events with ids.
+    **Why it matters.** The call has failed unless the client resumes the stream, which it can do only if the events
+    have ids.
 
-    **On the wire.** `200 OK`, `Content-Type: text/event-stream`, some progress, and the end of the connection
+    **On the wire.** `200 OK`, `Content-Type: text/event-stream`, some progress, then the end of the connection
 
-    **Instead.** Find out what drops the connection: a server that crashes, or a gateway that limits how long a response
-    may take or stay silent. Send ids with events, so that clients can resume.
+    **Instead.** Find out what drops the connection: the server may have crashed, or a gateway may limit how long a
+    response may take or pause. Send events with ids, so that clients can resume the stream.
     """
 
     id = "http/stream-broken"
@@ -345,9 +348,9 @@ class Unreachable(Rule):
     **Why it matters.** The server, or the network path to it, is down. The client gets a 502 or 504 from the recorder;
     without the recorder, its connection would have failed.
 
-    **On the wire.** Nothing: the connection failed.
+    **On the wire.** Nothing, as the connection failed.
 
-    **Instead.** Start the server, or correct the address that was given to `serve`.
+    **Instead.** Start the server, or correct the address that was passed to `mcpproxy serve`.
     """
 
     id = "http/unreachable"
@@ -379,8 +382,8 @@ class SessionRefused(ExchangeEndRule):
 
     **On the wire.** `404 Not Found` to every request with the same `Mcp-Session-Id`
 
-    **Instead.** As a client, send `initialize` without a session id after a 404. As a server, answer 404 for sessions
-    that you do not know (not 400), and keep sessions where every instance behind a load balancer finds them.
+    **Instead.** As a client, send `initialize` without a session id after a 404. As a server, answer 404 (not 400) for
+    a session that you do not know, and store sessions where every instance behind a load balancer can find them.
     """
 
     id = "http/session-refused"

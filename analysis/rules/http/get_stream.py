@@ -1,4 +1,4 @@
-"""Streams that a client opens by GET (2025-03-26 to 2025-11-25), and messages that come on several streams."""
+"""Streams that a client opens by GET (2025-03-26 to 2025-11-25), and messages that are sent on several streams."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -34,7 +34,8 @@ class ResponseOnGetStream(Rule):
 
     **On the wire.** `GET /mcp` without `Last-Event-ID`, and on its stream `< {"id":4,"result":{…}}`
 
-    **Instead.** Use the stream of the POST. A response may come on a stream that was resumed with `Last-Event-ID`.
+    **Instead.** Send it on the stream of the POST. On a GET stream, a response is allowed only after `Last-Event-ID`,
+    which resumes an earlier stream.
     """
 
     id = "http/response-on-get-stream"
@@ -57,12 +58,12 @@ class ResponseOnGetStream(Rule):
 class RelatedOnGetStream(WithTokens):
     """Progress of an open request comes on the stream that the client opened by GET.
 
-    **Why it matters.** That stream is for messages that are unrelated to any request; a client may not look for
+    **Why it matters.** That stream is for messages that are not related to a request, and a client may not look for
     progress there.
 
     **On the wire.** On the stream of `GET /mcp`: `< {"method":"notifications/progress",…}` of a call by POST
 
-    **Instead.** Use the stream that answers the request.
+    **Instead.** Send it on the stream that answers the request.
     """
 
     id = "http/related-on-get-stream"
@@ -98,7 +99,7 @@ class _SentMessage(NamedTuple):
 class Broadcast(Rule):
     """A server sends the same message on two streams of a session.
 
-    **Why it matters.** The client handles it twice: it asks its user twice, or answers one request twice.
+    **Why it matters.** The client handles the message twice: it asks its user twice, or answers one request twice.
 
     **On the wire.** `< {"id":0,"method":"roots/list"}` on two streams that are both open
 

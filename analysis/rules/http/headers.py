@@ -36,7 +36,7 @@ _NONE_THERE: Final = frozenset({404, 405})
 class MessageNotPosted(ResponseStartRule):
     """A message is sent with an HTTP method other than POST.
 
-    **Why it matters.** Servers do not look for a message there, and intermediaries may drop the body of a GET.
+    **Why it matters.** Servers expect messages only in a POST, and intermediaries may drop the body of a GET.
 
     **On the wire.** `PUT /mcp HTTP/1.1` … `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 
@@ -60,12 +60,12 @@ class MessageNotPosted(ResponseStartRule):
 class PostAccept(ResponseStartRule):
     """A POST does not accept both media types in which it may be answered.
 
-    **Why it matters.** The server chooses between a JSON object and a stream of events. Many servers refuse clients
-    that do not list both with 406, even if they send `*/*`.
+    **Why it matters.** The server chooses between a JSON object and a stream of events. Many servers answer 406 to
+    clients that do not list both, even if they send `*/*`.
 
     **On the wire.** `POST /mcp` with `Accept: application/json`
 
-    **Instead.** `Accept: application/json, text/event-stream`; order, case and parameters do not matter.
+    **Instead.** Send `Accept: application/json, text/event-stream`; order, case and parameters do not matter.
     """
 
     id = "http/post-accept"
@@ -83,11 +83,11 @@ class PostAccept(ResponseStartRule):
 class GetAccept(ResponseStartRule):
     """A GET to the endpoint does not accept a stream of events.
 
-    **Why it matters.** A stream is the only possible response; servers refuse the request with 406.
+    **Why it matters.** A GET can only be answered with a stream of events, so servers refuse the request with 406.
 
     **On the wire.** `GET /mcp` with `Accept: application/json`
 
-    **Instead.** `Accept: text/event-stream`.
+    **Instead.** Send `Accept: text/event-stream`.
     """
 
     id = "http/get-accept"
@@ -117,7 +117,7 @@ class RequestContentType(ResponseStartRule):
 
     **On the wire.** `POST /mcp` with `Content-Type: text/plain`
 
-    **Instead.** `Content-Type: application/json`. The text is UTF-8; no other charset is allowed.
+    **Instead.** Send `Content-Type: application/json`. The only charset allowed is UTF-8.
     """
 
     id = "http/request-content-type"
@@ -145,8 +145,8 @@ class RequestContentType(ResponseStartRule):
 class OriginAccepted(ResponseStartRule):
     """A request from a page of another site is served.
 
-    **Why it matters.** A site can make its visitor's browser send requests to a server on the visitor's machine, under
-    a name that the site points there (DNS rebinding). The browser says in `Origin` where the page came from; only a
+    **Why it matters.** A site can make a visitor's browser send requests to a server on the visitor's own machine, by
+    pointing a host name of the site at that machine (DNS rebinding). `Origin` says where the page came from; only a
     server that checks it is safe.
 
     **On the wire.** `POST /mcp` with `Origin: https://example.com`, answered with 200
@@ -177,12 +177,12 @@ class OriginAccepted(ResponseStartRule):
 class OriginStatus(ExchangeEndRule):
     """A request is refused because of its origin, with a status other than 403.
 
-    **Why it matters.** Other statuses mean something else: after 404 a client drops its session, and after 400 it
-    concludes that the request itself is broken.
+    **Why it matters.** Other statuses mislead the client: after 404 it drops its session, and after 400 it concludes
+    that the request itself is invalid.
 
     **On the wire.** `Origin: https://example.com`, answered with `400` and `Origin not allowed`
 
-    **Instead.** 403 Forbidden.
+    **Instead.** Send 403 Forbidden.
     """
 
     id = "http/origin-status"
@@ -207,7 +207,7 @@ class OriginStatus(ExchangeEndRule):
 
 
 class _MissingMediaType(NamedTuple):
-    """What is missing in the header `Accept`."""
+    """A media type that the `Accept` header lacks."""
 
     text: str
     level: Level | None
@@ -238,7 +238,7 @@ def _lack(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | 
 
 @lru_cache(256)
 def _cover(accept: str, media: str) -> int:
-    """How a media type is accepted: 2 by its name, 1 only by a wildcard, 0 not at all."""
+    """Returns how a media type is accepted: 2 by its name, 1 only by a wildcard, 0 not at all."""
     best = 0
     for part in accept.lower().split(","):
         name = media_of(part)

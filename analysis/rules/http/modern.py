@@ -55,12 +55,12 @@ class _Header(Rule):
 class MethodHeader(_Header):
     """A request has no header with its method, or the header names a different one.
 
-    **Why it matters.** Proxies route and limit requests by `Mcp-Method` without reading the body; a server that sees a
-    different method in the body has to refuse the request.
+    **Why it matters.** Proxies route and limit requests by `Mcp-Method` without reading the body; a server that finds a
+    different method in the body must refuse the request.
 
     **On the wire.** `POST /mcp` with `Mcp-Method: tools/list`: `{"id":3,"method":"tools/call",…}`
 
-    **Instead.** Send `Mcp-Method: tools/call`, once, in the same case as in the message.
+    **Instead.** Send `Mcp-Method: tools/call` once, spelt exactly as in the message.
     """
 
     id = "http/method-header"
@@ -73,7 +73,7 @@ class NameHeader(_Header):
 
     **On the wire.** `POST /mcp` with `Mcp-Method: tools/call` and no `Mcp-Name`
 
-    **Instead.** `Mcp-Name` with the tool's or prompt's `name`, the resource's `uri` or the task's `taskId`.
+    **Instead.** Send `Mcp-Name` with the tool's or prompt's `name`, the resource's `uri` or the task's `taskId`.
     """
 
     id = "http/name-header"
@@ -90,13 +90,13 @@ class NameHeader(_Header):
 class HeaderEncoding(_Header):
     """A header repeats a text in a form that may be altered on the way or cannot be read.
 
-    **Why it matters.** Intermediaries may change bytes beyond ASCII and spaces at the ends, so the header no longer
-    matches the message.
+    **Why it matters.** Intermediaries may change characters outside ASCII, and spaces at the start or end, so that the
+    header no longer matches the message.
 
     **On the wire.** `Mcp-Name: überblick`
 
-    **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, canonical base64 of the UTF-8. Also encode a text that itself
-    looks like this. Texts that need no encoding may be encoded as well.
+    **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, with the canonical base64 of the text in UTF-8. A text that
+    itself has this form must be encoded as well; any other text may be.
     """
 
     id = "http/header-encoding"
@@ -106,12 +106,12 @@ class HeaderEncoding(_Header):
 class ParamHeader(ToolLookupRule):
     """A call omits the header that the tool requires for an argument, or sends another value.
 
-    **Why it matters.** Servers and proxies route by the header: the call goes to the wrong place, or is refused.
+    **Why it matters.** Servers and proxies route by this header, so the call goes to the wrong place or is refused.
 
     **On the wire.** A tool with `"region":{"type":"string","x-mcp-header":"Region"}`, called with `"region":"eu"` and
     no `Mcp-Param-Region`
 
-    **Instead.** `Mcp-Param-Region: eu`, and no such header if the argument is missing or null.
+    **Instead.** Send `Mcp-Param-Region: eu`, and omit the header if the argument is missing or null.
     """
 
     id = "http/param-header"
@@ -148,7 +148,7 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
 
     **On the wire.** `Mcp-Name: read` with `{"method":"tools/call","params":{"name":"delete",…}}`, answered with 200
 
-    **Instead.** 400 with the error -32020.
+    **Instead.** Send 400 with the error -32020.
     """
 
     id = "http/header-mismatch-accepted"

@@ -1,7 +1,7 @@
-"""Redirects: what becomes of a message whose POST is sent to another address.
+"""Redirects: what becomes of a message whose POST is redirected to another address.
 
-Clients follow redirects within one origin, and repeat the message only if the status says so. A redirected message and
-its repetition are one call, so these rules are about the server's addresses and not about calls.
+Clients follow redirects only within an origin, and repeat the message only if the status requires it. A redirected
+message and its repetition are one call, so these rules are about the server's addresses and not about calls.
 """
 
 from collections.abc import Iterable
@@ -23,12 +23,12 @@ _TO_GET: Final = frozenset({301, 302, 303})
 class RedirectToGet(ExchangeEndRule):
     """A POST is redirected with a status that turns it into a GET.
 
-    **Why it matters.** The message is lost: clients follow with a GET without a body, and treat what it returns as the
-    response. Some clients repeat the POST, but no client is required to.
+    **Why it matters.** The message is lost: clients continue with a GET, which has no body, and take its result for the
+    response. Some clients repeat the POST, but none is required to.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with `302 Found` and `Location: /mcp/`
 
-    **Instead.** Redirect with 307 or 308, which keep method and body, or serve both addresses.
+    **Instead.** Redirect with 307 or 308, which keep the method and the body, or serve both addresses.
     """
 
     id = "http/redirect-to-get"
@@ -51,15 +51,14 @@ class RedirectToGet(ExchangeEndRule):
 class RedirectScheme(ExchangeEndRule):
     """A server redirects to its own host under another scheme.
 
-    **Why it matters.** A redirect from https to http usually comes from a server that does not know its own address, as
-    it is behind a gateway that terminates TLS: clients refuse to follow, or send their credentials in plain text.
-    Clients do not follow from http to https either, because that is another origin, so nothing works at the address
-    that they were given.
+    **Why it matters.** A redirect from https to http usually comes from a server behind a gateway that terminates TLS:
+    the server does not know its public address. Clients refuse to follow, or send their credentials in plain text. They
+    do not follow from http to https either, because that is another origin, so nothing works at the configured address.
 
     **On the wire.** `https://example.com/mcp`, answered with 307 and `Location: http://example.com/mcp/`
 
-    **Instead.** As the server, trust the gateway's `X-Forwarded-Proto` header. As the user, use the https address, for
-    `mcpproxy serve` as well.
+    **Instead.** As a server, trust the gateway's `X-Forwarded-Proto` header. As a user, configure the https address,
+    for `mcpproxy serve` as well.
     """
 
     id = "http/redirect-scheme"
@@ -83,12 +82,12 @@ class RedirectScheme(ExchangeEndRule):
 class Redirected(ExchangeEndRule):
     """A request is redirected.
 
-    **Why it matters.** Each message costs another round trip with its whole body, and clients that follow no redirects
-    fail. With 307 and 308, a message and its repetition count as one call in all statistics.
+    **Why it matters.** Each message costs another round trip with its whole body, and clients that do not follow
+    redirects fail. With 307 and 308, a message and its repetition count as one call in all statistics.
 
     **On the wire.** `POST /mcp`, answered with 307 and `Location: /mcp/`
 
-    **Instead.** Give clients the final address. As the server, serve both.
+    **Instead.** Configure the final address in clients. As a server, serve both addresses.
     """
 
     id = "http/redirected"
@@ -112,12 +111,12 @@ class Redirected(ExchangeEndRule):
 class RedirectNotFollowed(HttpRule):
     """A client does not follow a redirect that would keep its message.
 
-    **Why it matters.** The call has failed. Clients follow redirects only within one origin, so an address with another
-    scheme, host or port leads nowhere; some clients follow no redirects at all.
+    **Why it matters.** The call has failed. Clients follow redirects only within an origin, so they ignore an address
+    with another scheme, host or port. Some clients do not follow redirects at all.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with 307 to another host, and nothing more
 
-    **Instead.** Give the client the address to which it is redirected.
+    **Instead.** Configure in the client the address to which it is redirected.
     """
 
     id = "http/redirect-not-followed"
@@ -137,7 +136,7 @@ class RedirectNotFollowed(HttpRule):
 
 
 def _origin(http: HttpExchange) -> str:
-    """The origin of the address to which an exchange is redirected."""
+    """Returns the origin of the address to which an exchange is redirected."""
     return "/".join(http.location.split("/", 3)[:3]).lower()
 
 

@@ -1,4 +1,4 @@
-"""Session ids of Streamable HTTP: how servers issue them, and what they do when a session is over."""
+"""Session ids of Streamable HTTP: how servers issue them, and how both sides end a session."""
 
 import re
 from collections.abc import Iterable
@@ -34,19 +34,20 @@ class _IssuedIdRule(HttpRule):
         return self.check_issued_id(given, http, session) if given is not None and self.can_judge(http) else ()
 
     def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """What is wrong with an id in a response."""
+        """Returns what is wrong with an id in a response."""
         raise NotImplementedError
 
 
 class SessionIdCharacters(_IssuedIdRule):
     """A session id is empty, or has characters that are not allowed.
 
-    **Why it matters.** Clients send it back in a header, where spaces may be lost and characters outside ASCII altered.
+    **Why it matters.** Clients send the id back in a header, where spaces may be lost and characters outside ASCII
+    altered.
 
     **On the wire.** `Mcp-Session-Id: my session`
 
-    **Instead.** Use visible ASCII, 0x21 to 0x7E: a UUID, a token or a hash. Recordings hold hashes instead of ids, so
-    there only an empty id is reported; imported captures hold the ids themselves.
+    **Instead.** Use only visible ASCII characters (0x21 to 0x7E): a UUID, a token or a hash. Recordings contain hashes
+    instead of ids, so only an empty id is reported for them; imported captures contain the ids themselves.
     """
 
     id = "http/session-id-characters"
@@ -63,14 +64,14 @@ class SessionIdCharacters(_IssuedIdRule):
 class SessionIdWeak(_IssuedIdRule):
     """A session id can be guessed, or already belongs to another session.
 
-    **Why it matters.** Anyone who knows the id can send messages as that client, and receives the messages meant for
-    it.
+    **Why it matters.** Anyone who knows the id can send messages as that client, and receive the messages that are
+    meant for it.
 
     **On the wire.** `Mcp-Session-Id: 42`
 
     **Instead.** Use a random UUID, or an id of the same strength from a cryptographic random source, and a new id for
-    each session. Recordings hold hashes instead of ids, so there only an id that is issued twice is reported; imported
-    captures hold the ids themselves.
+    each session. Recordings contain hashes instead of ids, so only an id that is issued twice is reported for them;
+    imported captures contain the ids themselves.
     """
 
     id = "http/session-id-weak"
@@ -102,7 +103,7 @@ class SessionIdLate(_IssuedIdRule):
 
     **On the wire.** `initialize` is answered without an id, `tools/list` with `Mcp-Session-Id: 1868a90c…`
 
-    **Instead.** Send it with the response to `initialize`, or not at all.
+    **Instead.** Send the id with the response to `initialize`, or not at all.
     """
 
     id = "http/session-id-late"
@@ -146,8 +147,9 @@ class SessionIdChanged(_IssuedIdRule):
 class DeadSessionServed(ResponseStartRule):
     """A server continues to serve a session that is over.
 
-    **Why it matters.** The server has answered 404, which tells the client to start again, or the client has ended the
-    session. The server keeps resources that it should free, and acts for a session that no longer exists.
+    **Why it matters.** The session has ended: the server answered 404, which tells the client to begin a new one, or
+    the client sent `DELETE`. The server keeps resources that it should free, and acts for a session that no longer
+    exists.
 
     **On the wire.** `DELETE /mcp`, answered with 200; later `POST /mcp` with the same id, answered with 200
 
@@ -185,7 +187,7 @@ class SessionNotDeleted(Rule):
 
     **Why it matters.** The server keeps the session, with its data and open streams, until its own timeout.
 
-    **On the wire.** A session with an id, and no `DELETE` with it
+    **On the wire.** A session with an id, but no `DELETE` with that id
 
     **Instead.** Send `DELETE` to the endpoint with the session id; a server that does not allow this answers 405.
     """
@@ -228,6 +230,6 @@ class SessionNotDeleted(Rule):
 
 
 def _is_news(given: str, http: HttpExchange) -> bool:
-    """Whether an exchange issues an id, rather than repeating it."""
+    """Whether an exchange issues this id instead of repeating it."""
     known = http.session_ids.get(given)
     return http.is_opening or (known is not None and known.order == http.order)

@@ -51,15 +51,14 @@ class _Without(HttpRule):
     def check_missing_id(
         self, http: HttpExchange, session: Session | None, given: list[SessionId]
     ) -> Iterable[Finding]:
-        """What is wrong with a request of a client that has received these ids."""
+        """Returns what is wrong with a request of a client that has received these ids."""
         raise NotImplementedError
 
 
 class MissingSessionHeader(_Without):
     """A client has received a session id, but sends a request without it.
 
-    **Why it matters.** The server cannot tell which session the request belongs to, and must not guess: most servers
-    answer 400.
+    **Why it matters.** The server cannot tell which session the request belongs to, so most servers answer 400.
 
     **On the wire.** `initialize` is answered with `Mcp-Session-Id: 1868a90c…`; later `POST /mcp` without that header
 
@@ -127,7 +126,8 @@ class MissingSessionNot400(_Without):
 class UnknownSessionId(ResponseStartRule):
     """A client sends a session id that the server never issued.
 
-    **Why it matters.** The id was invented, is outdated, or was altered in transit, so the server does not know it.
+    **Why it matters.** The server does not know the id: it was invented, altered in transit, or kept from an earlier
+    run.
 
     **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was issued
 
@@ -178,7 +178,7 @@ class UnknownSessionId(ResponseStartRule):
         return self.in_request(http, session, text)
 
     def _compares(self, id_: str) -> bool:
-        """Whether to compare an id with all others: at its first use, unless it is a hash, and up to a limit of ids."""
+        """Whether to compare an id with all others: each id only once, no hashes, and only up to a limit."""
         if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MAX_UNKNOWN_SESSION_IDS:
             return False
         self._checked.add(id_)
@@ -194,7 +194,7 @@ class UnknownSessionStatus(ExchangeEndRule):
     **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`, answered with `200 OK` and
     `{"id":5,"error":{"code":-32001,"message":"Session not found"}}`
 
-    **Instead.** Send 404 for a session that you do not know, and 400 for a request without the session id.
+    **Instead.** Send 404 for an unknown session, and 400 for a request without a session id.
     """
 
     id = "http/unknown-session-status"
@@ -223,12 +223,12 @@ class UnknownSessionStatus(ExchangeEndRule):
 class InitializeWithSessionId(ResponseStartRule):
     """A client begins a session with the id of another session.
 
-    **Why it matters.** The server looks for a session with that id instead of creating one; once it no longer knows
+    **Why it matters.** The server looks for a session with that id instead of creating a new one. Once it no longer has
     that session, the client can never reconnect.
 
     **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`: `{"id":1,"method":"initialize",…}`
 
-    **Instead.** Send `initialize` without the header; the response has a new id.
+    **Instead.** Send `initialize` without the header; the response contains a new id.
     """
 
     id = "http/initialize-with-session-id"
@@ -253,7 +253,7 @@ class SessionReusedAfter404(ResponseStartRule):
 
     **Why it matters.** Every request fails until the client begins a new session.
 
-    **On the wire.** `404` to a request with a session id, and seconds later another one with that id
+    **On the wire.** `404` in response to a request with a session id, and another request with that id seconds later
 
     **Instead.** Forget the id and send `initialize`.
     """
@@ -280,12 +280,12 @@ class SessionReusedAfter404(ResponseStartRule):
 class DeleteWithoutSession(ResponseStartRule):
     """A DELETE to the endpoint names no session.
 
-    **Why it matters.** DELETE ends the session that its header names; without the header it does nothing.
+    **Why it matters.** DELETE ends the session that its header names. Without the header, it has no effect.
 
     **On the wire.** `DELETE /mcp` without `Mcp-Session-Id`
 
-    **Instead.** Send the id in the header; a client that received no id has nothing to delete, and its DELETE is
-    reported only as a note.
+    **Instead.** Send the id in the header. If the client never received an id, there is nothing to delete, and its
+    DELETE is reported only as a note.
     """
 
     id = "http/delete-without-session"

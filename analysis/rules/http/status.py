@@ -40,12 +40,12 @@ _NOT_ABOUT_GET: Final = frozenset({401, 403, 405, 429})
 class NotificationStatus(ExchangeEndRule):
     """A POST with only notifications or responses succeeds with a status other than 202.
 
-    **Why it matters.** Any other success means that the body holds a response, so clients look for one that is not
-    there.
+    **Why it matters.** Any other success status means that the body contains a response, so clients look for one that
+    is not there.
 
     **On the wire.** `> {"method":"notifications/initialized"}`, answered with `200 OK`
 
-    **Instead.** `202 Accepted` without a body; 204 is a different status, although it has no body either.
+    **Instead.** Send `202 Accepted` without a body. 204 is not allowed, although it has no body either.
     """
 
     id = "http/notification-status"
@@ -96,8 +96,8 @@ class AcceptedWithBody(ExchangeEndRule):
 class RequestNotAnswered(ExchangeEndRule):
     """A POST with a request succeeds without returning a response.
 
-    **Why it matters.** The HTTP exchange is over, so the response can no longer arrive: the caller waits until it gives
-    up.
+    **Why it matters.** The HTTP exchange has ended, so the response can no longer arrive, and the caller waits until it
+    gives up.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `202 Accepted` and nothing else
 
@@ -134,11 +134,11 @@ class RequestNotAnswered(ExchangeEndRule):
 class ResponseContentType(ExchangeEndRule):
     """A request is answered with something that is neither JSON nor a stream of events.
 
-    **Why it matters.** Clients choose a parser by the content type, and do not read other types.
+    **Why it matters.** Clients choose a parser by the content type, and do not read any other type.
 
     **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `200 OK` and `Content-Type: text/html`
 
-    **Instead.** `application/json`, or `text/event-stream`.
+    **Instead.** Send `application/json` or `text/event-stream`.
     """
 
     id = "http/response-content-type"
@@ -162,14 +162,14 @@ class ResponseContentType(ExchangeEndRule):
 class BodyNotJson(HttpRule):
     """A body that should be a message is not JSON.
 
-    **Why it matters.** Its receiver cannot read it. A server refuses such a request with 400 and a parse error, which
-    is right; a client treats such a response as a failure of the call.
+    **Why it matters.** The receiver cannot parse it. A server correctly refuses such a request with 400 and a parse
+    error; to a client, such a response means that the call has failed.
 
     **On the wire.** `POST /mcp`, `Content-Type: application/json`, and a body that breaks off after
     `{"jsonrpc":"2.0","id":3,`
 
-    **Instead.** Send one JSON value, in UTF-8, and a `Content-Length` that counts its bytes. Text for people belongs in
-    a response with another content type and a status of 400 or higher.
+    **Instead.** Send one JSON value, in UTF-8, and a `Content-Length` that counts its bytes. Text that is meant for
+    people belongs in a response with another content type and a status of 400 or higher.
     """
 
     id = "http/body-not-json"
@@ -202,12 +202,12 @@ class BodyNotJson(HttpRule):
 class JsonNotSingle(ExchangeEndRule):
     """The JSON that answers a request is not one response.
 
-    **Why it matters.** Clients read the body as the response that they wait for. To send other messages as well, a
-    server needs a stream of events.
+    **Why it matters.** Clients take the body for the response that they are waiting for. A server that also sends other
+    messages has to use a stream of events.
 
     **On the wire.** `< {"method":"notifications/message",…}` as the whole body, of type `application/json`
 
-    **Instead.** Send one response object; in 2025-03-26 an array of them, if an array of requests was sent.
+    **Instead.** Send one response object; in 2025-03-26, if the requests were sent as an array, an array of responses.
     """
 
     id = "http/json-not-single"
@@ -279,8 +279,8 @@ class ResponseIdMismatch(Rule):
 class GetAnswer(ResponseStartRule):
     """A GET is answered with something other than a stream of events or 405.
 
-    **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative.
-    Official clients take 405 as "there is none", and any other refusal as a failure of the connection.
+    **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative. To
+    official clients, 405 means that there is no such stream, and any other refusal that the connection has failed.
 
     **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`, or with `404 Not Found`
 

@@ -1,4 +1,4 @@
-"""Streams that answer a POST over Streamable HTTP: how they end, and what does not belong on them."""
+"""Streams that answer a POST over Streamable HTTP: how they end, and messages that do not belong on them."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -83,8 +83,8 @@ class StreamEndedUnanswered(HttpRule):
 class StreamKeptOpen(HttpRule):
     """The stream of a POST stays open after all requests have been answered.
 
-    **Why it matters.** It occupies a connection, and often a worker, for nothing. Clients that read to the end of the
-    response have to wait.
+    **Why it matters.** The stream uselessly occupies a connection, and often a worker. Clients that read to the end of
+    the response have to wait.
 
     **On the wire.** `< event: message` with the result, then a stream that stays open for seconds
 
@@ -150,7 +150,7 @@ class MessageAfterAnswer(_OnPostStream):
 
     **On the wire.** `< {"id":4,"result":{…}}`, and on the same stream `< {"method":"notifications/progress",…}`
 
-    **Instead.** Send it before the response, or on a stream that allows it.
+    **Instead.** Send the message before the response, or on a stream that allows it.
     """
 
     id = "http/message-after-answer"
@@ -172,7 +172,7 @@ class MessageAfterAnswer(_OnPostStream):
 
 
 class WithTokens(Rule):
-    """A rule that needs to know which request progress belongs to."""
+    """A rule that needs to know to which request a progress notification belongs."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "notification":
@@ -182,7 +182,7 @@ class WithTokens(Rule):
         return like.message.sender == ("client" if hook == "request" else "server")
 
     more_methods: frozenset[str] = frozenset()
-    """Notifications that it checks in addition to progress."""
+    """Notifications that the rule checks in addition to progress."""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         tokens_of(context.session).record_request(context, self.fold)
@@ -196,13 +196,14 @@ class WithTokens(Rule):
 class UnrelatedOnPostStream(WithTokens, _OnPostStream):
     """A notification on the stream of a POST is unrelated to its request.
 
-    **Why it matters.** Clients that attribute messages on this stream to the call show it in the wrong place, and
-    clients that close the stream after the call never see it.
+    **Why it matters.** Clients that attribute messages on this stream to the call show the notification in the wrong
+    place, and clients that close the stream after the call may never see it.
 
     **On the wire.** On the stream of `tools/call`: `< {"method":"notifications/resources/updated",…}`
 
     **Instead.** Send changes on the stream that the client opened by GET, and progress on the stream of the request
-    that carried its token. Since 2026-07-28 `listen/outside-subscription` and `progress/wrong-stream` report these.
+    that carried its token. Since 2026-07-28, `listen/outside-subscription` and `progress/wrong-stream` report such
+    notifications.
     """
 
     id = "http/unrelated-on-post-stream"
@@ -301,7 +302,7 @@ def is_settled(http: HttpExchange, fold: Fold) -> bool:
 
 
 def reported_token(context: MessageContext, fold: Fold) -> Token | None:
-    """The token that progress of the server names, if its request is unanswered."""
+    """Returns the token that a server's progress notification names if its request is still unanswered, or None."""
     token = token_of(member(context.body.get("params"), "progressToken"))
     http = context.http
     if token is None or http is None:

@@ -24,8 +24,8 @@ _LISTS: Final = 64
 class MissingProtocolVersionHeader(ResponseStartRule):
     """A request does not name the revision in its header.
 
-    **Why it matters.** The server assumes 2025-03-26: it may answer in a form that the client does not understand, or
-    refuse the request.
+    **Why it matters.** The server assumes 2025-03-26, so it may answer in a form that the client does not understand,
+    or refuse the request.
 
     **On the wire.** `POST /mcp` without `MCP-Protocol-Version`, after 2025-06-18 was agreed on
 
@@ -53,7 +53,7 @@ class MissingProtocolVersionHeader(ResponseStartRule):
 class ProtocolVersionMismatch(ResponseStartRule):
     """The header names a revision other than the one in use.
 
-    **Why it matters.** Servers and proxies route by the header: the request reaches a server that uses another
+    **Why it matters.** Servers and proxies route by the header, so the request may reach a server that uses another
     revision.
 
     **On the wire.** `MCP-Protocol-Version: 2025-06-18` in a session for which 2025-11-25 was agreed on
@@ -91,11 +91,11 @@ class ProtocolVersionMismatch(ResponseStartRule):
 class BadVersionAccepted(VersionLearningRule, HttpRule):
     """A server serves a request whose header names a revision that it does not support.
 
-    **Why it matters.** The form of the response is uncertain, and the client never learns of its mistake.
+    **Why it matters.** It is uncertain which form the response has, and the client never learns of its mistake.
 
     **On the wire.** `MCP-Protocol-Version: latest`, answered with 200
 
-    **Instead.** Send 400 Bad Request. Since 2026-07-28 the error -32022 lists the supported revisions.
+    **Instead.** Send 400 Bad Request. Since 2026-07-28, the error -32022 lists the supported revisions.
     """
 
     id = "http/bad-version-accepted"

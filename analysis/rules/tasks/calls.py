@@ -1,4 +1,4 @@
-"""Requests that ask for a task, and the responses."""
+"""Requests that ask for a task, and their responses."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -56,7 +56,7 @@ class _Required(ToolLookupRule):
 class ForbiddenTool(ToolLookupRule):
     """A call asks to run a tool as a task, but the tool does not declare that it can.
 
-    **Why it matters.** The server refuses the call, or runs it and answers when it is done, while the client waits for
+    **Why it matters.** The server refuses the call, or runs it and answers when it has ended, while the client expects
     a task.
 
     **On the wire.** `< …"tools":[{"name":"add","inputSchema":{…}}]`, then
@@ -90,7 +90,7 @@ class ForbiddenTool(ToolLookupRule):
 class RequiredTool(_Required):
     """A tool that runs only as a task is called without `task`.
 
-    **Why it matters.** The server has to refuse the call.
+    **Why it matters.** The server must refuse the call.
 
     **On the wire.** `< …{"name":"build",…,"execution":{"taskSupport":"required"}}`, then
     `> {"id":3,"method":"tools/call","params":{"name":"build"}}`
@@ -114,8 +114,8 @@ class RequiredTool(_Required):
 class RequiredNotRefused(_Required):
     """A tool that requires a task is run without one, or the call is refused with a code other than -32601.
 
-    **Why it matters.** The server does not enforce the requirement that it has declared. -32601 tells clients that they
-    have to ask for a task.
+    **Why it matters.** The server does not enforce the requirement that it has declared, or does not tell the client
+    with -32601 that it must ask for a task.
 
     **On the wire.** A tool with `"taskSupport":"required"` is called without `task`, and answers
     `< {"id":3,"result":{"content":[…]}}`
@@ -154,7 +154,7 @@ class RequiredNotRefused(_Required):
 class UnsupportedMethod(Rule):
     """A request asks for a task, but its method does not support tasks.
 
-    **Why it matters.** The other side ignores `task`, and answers when the work is done.
+    **Why it matters.** The receiver ignores `task`, and answers only when the work is done.
 
     **On the wire.** `> {"id":3,"method":"resources/read","params":{"uri":"file:///a","task":{"ttl":60000}}}`
 
@@ -182,8 +182,8 @@ class UnsupportedMethod(Rule):
 class NotCreated(ToolLookupRule):
     """A request asks for a task, but is answered with a result instead.
 
-    **Why it matters.** A client that asked for a task expects one: it looks for `task` in the result, and has nothing
-    to poll.
+    **Why it matters.** A client that asked for a task looks for `task` in the result. Without it, the client has
+    nothing to poll.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build","task":{}}}`
     `< {"id":3,"result":{"content":[…]}}`
@@ -273,11 +273,11 @@ class InitialStatus(TaskReportRule):
     """A task is not `working` when it is created.
 
     **Why it matters.** Clients use the first status to decide whether to poll or to wait for input. If the work is
-    already done, the result could have been the answer.
+    already done, the server could have answered with the result.
 
     **On the wire.** `< {"id":3,"result":{"task":{"taskId":"t1","status":"completed",…}}}`
 
-    **Instead.** Create it as `working`, and report later changes with `tasks/get` and notifications.
+    **Instead.** Create the task as `working`, and report later changes with `tasks/get` and notifications.
     """
 
     id = "tasks/initial-status"

@@ -24,11 +24,11 @@ _AT: Final = f"_meta/{RELATED.replace('/', '~1')}"
 class RelatedTaskUnknown(Rule):
     """A message says that it belongs to a task that does not exist.
 
-    **Why it matters.** Clients that show or await the messages of a task ignore this one.
+    **Why it matters.** Clients that show the messages of a task, or wait for them, ignore this one.
 
     **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, but no task t9 was created
 
-    **Instead.** Send the `taskId` of the task as it was created, and only after the response that creates it.
+    **Instead.** Send the `taskId` that the task was created with, and only after the response that creates the task.
     """
 
     id = "tasks/related-task-unknown"
@@ -74,8 +74,8 @@ class RelatedTaskMissing(Rule):
     **On the wire.** `< …"taskId":"t1","status":"input_required"`, then
     `< {"id":7,"method":"elicitation/create","params":{"message":"Which?",…}}`
 
-    **Instead.** Send `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}` in the params and in the
-    result.
+    **Instead.** Send `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}` in the params of the request
+    and in its result.
     """
 
     id = "tasks/related-task-missing"
@@ -108,7 +108,7 @@ class RelatedTaskMissing(Rule):
 class RelatedTaskRedundant(Rule):
     """A message about a task also names it in `_meta`.
 
-    **Why it matters.** The task is named twice, and the two ids may differ.
+    **Why it matters.** The task is named twice, and the two ids could contradict each other.
 
     **On the wire.** `> {"id":4,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
     `"io.modelcontextprotocol/related-task":{"taskId":"t1"}` in it
@@ -149,7 +149,7 @@ def _meta(message: object) -> dict[str, Any]:
 
 
 def _may_work_for(session: Session, side: Side, fold: Fold) -> bool:
-    """Whether a side works on an ordinary request, and may ask on its behalf."""
+    """Whether a side is working on an ordinary request, for which it may ask the other side."""
     table = fold.tables["server" if side == "client" else "client"]
     if len(table) > MAX_UNKNOWN_TASKS:
         return True

@@ -1,4 +1,4 @@
-"""Reports of executors about their tasks: shapes, statuses, times, lists."""
+"""What executors report about their tasks: shapes, statuses, times and lists."""
 
 import re
 from collections import OrderedDict
@@ -85,7 +85,8 @@ class InvalidShape(TaskReportRule):
 class TerminalChanged(TerminalStatusChanged):
     """A task that was over continues, or has ended differently.
 
-    **Why it matters.** Clients that saw the task end have fetched the result, informed the user, and no longer poll.
+    **Why it matters.** Clients that have seen the task end have already fetched its result and told the user, and no
+    longer poll.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"` … `< …"taskId":"t1","status":"working"`
 
@@ -113,7 +114,7 @@ class CreatedAtChanged(TaskReportRule):
 
     **On the wire.** `< …"createdAt":"2026-01-01T10:00:00Z"` … `< …"createdAt":"2026-01-01T10:05:00Z"`
 
-    **Instead.** Keep the time of creation with the task; `lastUpdatedAt` is the time of its last change.
+    **Instead.** Store the time of creation with the task. The time of the last change belongs in `lastUpdatedAt`.
     """
 
     id = "tasks/created-at-changed"
@@ -137,7 +138,7 @@ class CreatedAtChanged(TaskReportRule):
 class FailedWithoutMessage(TaskReportRule):
     """A task has failed without saying why.
 
-    **Why it matters.** The user learns only that it failed, which does not help.
+    **Why it matters.** The user learns only that the task failed, not what to do about it.
 
     **On the wire.** `< {"id":4,"result":{"taskId":"t1","status":"failed",…}}`
 
@@ -164,7 +165,7 @@ class FailedWithoutMessage(TaskReportRule):
 class StatusFromRequestor(Rule):
     """The side that requested a task reports its status.
 
-    **Why it matters.** Only the side that does the work knows the status. It ignores the report, or is misled by it.
+    **Why it matters.** Only the side that does the work knows the status. It ignores such a report, or is misled by it.
 
     **On the wire.** `> {"method":"tools/call",…,"task":{}}` `< {"result":{"task":{"taskId":"t1",…}}}`
     `> {"method":"notifications/tasks/status","params":{"taskId":"t1",…}}`
@@ -189,7 +190,7 @@ class StatusFromRequestor(Rule):
 
 
 class _Walk:
-    """A list of tasks, from its first page on."""
+    """A list of tasks that is being fetched, beginning with its first page."""
 
     __slots__ = ("ended", "ids", "requested_seq")
 
@@ -216,7 +217,8 @@ class _Lists:
 class MissingFromList(Rule):
     """A task is missing from the list, although the same side answers requests about it.
 
-    **Why it matters.** Clients use the list to find the tasks of an earlier run, so they lose a task that is missing.
+    **Why it matters.** Clients use the list to find tasks of an earlier run, so a task that is missing from it is lost
+    to them.
 
     **On the wire.** `< …"task":{"taskId":"t1",…}`, then `> {"id":5,"method":"tasks/list"}`
     `< {"id":5,"result":{"tasks":[]}}`, then `< …"taskId":"t1","status":"working"` in answer to `tasks/get`
@@ -276,7 +278,7 @@ class MissingFromList(Rule):
 
 
 def _is_of_task(context: MessageContext, problem: Problem) -> bool:
-    """Whether a problem concerns a member that each task must have."""
+    """Whether a problem concerns a member that every task must have."""
     if problem.kind not in ("shape", "scalar", "null"):
         return False
     place, _, name = problem.pointer.rpartition("/")

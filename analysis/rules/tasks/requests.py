@@ -22,12 +22,13 @@ TOKENS: Final = 10_000
 class UnknownTask(Rule):
     """A request names a task that was never announced.
 
-    **Why it matters.** Tasks outlive connections, so the id may come from an earlier session. Otherwise the response is
-    an error.
+    **Why it matters.** Tasks outlive connections, so the id may come from an earlier session. If it does not, the
+    response is an error.
 
     **On the wire.** `> {"id":2,"method":"tasks/get","params":{"taskId":"t9"}}`, the first mention of t9
 
-    **Instead.** Nothing has to change if the id comes from an earlier session.
+    **Instead.** Use the `taskId` from the response that created the task. If it was created in an earlier session,
+    nothing has to change.
     """
 
     id = "tasks/unknown-task"
@@ -77,7 +78,7 @@ class ErrorCode(Rule):
 class CancelOfTerminalAccepted(Rule):
     """The cancellation of a finished task is answered with a result.
 
-    **Why it matters.** The client believes that the work was stopped in time, although it had already ended.
+    **Why it matters.** The client believes that the work was stopped, although it had already ended.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, then
     `> {"id":6,"method":"tasks/cancel","params":{"taskId":"t1"}}` `< {"id":6,"result":{…}}`
@@ -128,12 +129,12 @@ class CancelNotCancelled(Rule):
 class PollTooFast(PolledTooFast):
     """A task is polled more than twice as often as its executor requests.
 
-    **Why it matters.** Each poll costs time and returns nothing new. Servers that are polled too fast may start to
-    refuse requests.
+    **Why it matters.** Most polls return nothing new, and each of them costs time. Servers that are polled too often
+    may begin to refuse requests.
 
     **On the wire.** `< …"taskId":"t1","status":"working","pollInterval":5000`, then `tasks/get` each second
 
-    **Instead.** Wait for `pollInterval` milliseconds between two polls.
+    **Instead.** Wait `pollInterval` milliseconds between two polls.
     """
 
     id = "tasks/poll-too-fast"
@@ -149,7 +150,7 @@ class ProgressAfterTerminal(Rule):
     **Why it matters.** Progress bars reappear, or run past the end.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, then
-    `< {"method":"notifications/progress","params":{"progressToken":"p1",…}}` with the token of its request
+    `< {"method":"notifications/progress","params":{"progressToken":"p1",…}}` with the token of the task's request
 
     **Instead.** Stop reporting the progress of a task before you send its last status.
     """

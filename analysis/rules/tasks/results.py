@@ -17,7 +17,7 @@ _RESULT = "tasks/result"
 
 
 class _Result(Rule):
-    """The base of the rules that check only results."""
+    """The base of the rules that check only responses to `tasks/result`."""
 
     versions = TASKS
     methods = frozenset({_RESULT})
@@ -27,7 +27,8 @@ class _Result(Rule):
 class ResultTooEarly(TaskReportRule):
     """The result of a task is returned while the task still runs.
 
-    **Why it matters.** `tasks/result` must wait until the task has ended. An earlier response cannot be the result.
+    **Why it matters.** The response to `tasks/result` must wait until the task has ended. An earlier response cannot
+    contain the real result.
 
     **On the wire.** `> {"id":5,"method":"tasks/result",…}` `< {"id":5,"result":{…}}`, then
     `< …"taskId":"t1","status":"working"`
@@ -63,7 +64,7 @@ class ResultTooEarly(TaskReportRule):
 class ResultShape(_Result):
     """The result of a task does not have the form that the original request requires.
 
-    **Why it matters.** Clients parse it like the response to the original request.
+    **Why it matters.** Clients parse the result as that of the original request.
 
     **On the wire.** A `tools/call` became the task; `> {"id":5,"method":"tasks/result",…}`
     `< {"id":5,"result":{"output":"4"}}`
@@ -119,12 +120,12 @@ class ResultWithoutRelatedTask(_Result):
 class ErrorNotFailed(TaskReportRule):
     """A tool has failed, but its task is `completed`.
 
-    **Why it matters.** Clients that check only the status report success to their user.
+    **Why it matters.** Clients that check only the status tell their users that the tool has succeeded.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, and for its result
     `< {"id":5,"result":{"content":[…],"isError":true,…}}`
 
-    **Instead.** Let a task end as `failed` if its result has `"isError":true`.
+    **Instead.** Set the status to `failed` if the result has `"isError":true`.
     """
 
     id = "tasks/error-not-failed"
