@@ -33,10 +33,10 @@ from analysis.rules.support.exchanges import (
 )
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
-_BAD: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+_BAD_REQUEST_CODES: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 _BUFFERING_PROXIES: Final = frozenset({"nginx", "openresty", "tengine"})
 """Proxies that obey a server's `X-Accel-Buffering` header."""
-_PATHS: Final = 64
+_MAX_PATHS: Final = 64
 
 
 class ErrorStatus(ExchangeEndRule):
@@ -67,7 +67,7 @@ class ErrorStatus(ExchangeEndRule):
         if http.status is None or http.status in NOT_JUDGED or request is None or not speaks_modern(request):
             return ()
         code = code_of(answer.message)
-        due = 400 if code in _BAD else 404 if code == METHOD_NOT_FOUND else None
+        due = 400 if code in _BAD_REQUEST_CODES else 404 if code == METHOD_NOT_FOUND else None
         if (
             code == INVALID_PARAMS
             and isinstance(request.message, Request)
@@ -111,7 +111,7 @@ class NotFoundWithoutError(ExchangeEndRule):
         answer = http.received[0].message if http.received else None
         if http.status != 404:
             result = member(answer.result, "resultType") if isinstance(answer, Response) else None
-            if result is not None and len(self._paths) < _PATHS:
+            if result is not None and len(self._paths) < _MAX_PATHS:
                 self._paths.add(http.path)
             return ()
         code = code_of(answer) if isinstance(answer, Response) else None
@@ -185,7 +185,7 @@ class GetOrDeleteModern(VersionLearningRule, HttpRule):
         if not versions:
             return
         if all((rank_of(version) or 0) >= MODERN for version in versions):
-            if len(self._modern) < _PATHS:
+            if len(self._modern) < _MAX_PATHS:
                 self._modern.add(http.path)
         else:
             self._modern.discard(http.path)

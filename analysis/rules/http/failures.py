@@ -21,14 +21,14 @@ from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import POST, ExchangeEndRule, HttpRule, is_open, messages_of, requests_of
 
-_PROBES: Final = frozenset({"initialize", "server/discover"})
+_PROBE_METHODS: Final = frozenset({"initialize", "server/discover"})
 """Requests with which clients find out what a server supports: a refusal with 4xx is an answer to them."""
-_LOGIN: Final = frozenset({401, 403})
+_LOGIN_STATUSES: Final = frozenset({401, 403})
 """Statuses that ask for credentials; the group `auth` checks what follows."""
-_BAD: Final = 400
+_BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
-_OVERLOADED: Final = frozenset({429, 503})
-_PHRASES: Final = {
+_OVERLOAD_STATUSES: Final = frozenset({429, 503})
+_STATUS_PHRASES: Final = {
     301: "Moved Permanently",
     302: "Found",
     303: "See Other",
@@ -55,15 +55,15 @@ _PHRASES: Final = {
 }
 """What statuses mean (RFC 9110 §15). Servers may send any phrase, and Python's own phrases differ between its
 versions."""
-_ENDS_SESSIONS: Final = frozenset({400, 404, 503})
+_SESSION_REFUSAL_STATUSES: Final = frozenset({400, 404, 503})
 """Statuses of servers that do not know, or cannot find, a session."""
 _REFUSALS_IN_A_ROW: Final = 3
 """After this many refusals, the client is evidently not about to begin a new session."""
 
 
-_PATIENCE_NS: Final = 3_000_000_000
+_MIN_CLIENT_WAIT_NS: Final = 3_000_000_000
 """A missing HTTP response is reported if the client gave up after waiting at least this long."""
-_LONG_NS: Final = 10_000_000_000
+_MAX_WAIT_NS: Final = 10_000_000_000
 """A missing HTTP response is reported after this long even if the client still waits, as it may never come."""
 
 
@@ -74,7 +74,7 @@ class Culprit(NamedTuple):
     blames: Blames
 
 
-def culprit(http: HttpExchange) -> Culprit:
+def culprit_of(http: HttpExchange) -> Culprit:
     """Returns who sent a response that refuses a request, as far as that is known."""
     via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
     maker = product.partition("/")[0]
@@ -86,11 +86,11 @@ def culprit(http: HttpExchange) -> Culprit:
 
 def status_text(http: HttpExchange) -> str:
     """Returns the status of a response and what it means."""
-    phrase = _PHRASES.get(http.status or 0)
+    phrase = _STATUS_PHRASES.get(http.status or 0)
     return f"{http.status} {phrase}" if phrase else str(http.status)
 
 
-def said_text(http: HttpExchange) -> str:
+def gist_suffix(http: HttpExchange) -> str:
     """Returns what a response says, as the end of a sentence, or an empty string if it only repeats the status."""
     said = http.response_gist
     return f": {said}" if said and said.lower() not in status_text(http).lower() else ""
@@ -106,17 +106,17 @@ def _is_about_request(http: HttpExchange) -> bool:
     return any(answer.id is not None and answer.id.type != "null" for answer in answers)
 
 
-def _named(context: MessageContext) -> str:
+def _message_name(context: MessageContext) -> str:
     """Returns what was sent, in the words of a finding."""
     return "the client's response" if isinstance(context.message, Response) else short(context.method)
 
 
-def _broken_by(http: HttpExchange) -> Blames:
+def _blame_for_break(http: HttpExchange) -> Blames:
     """Returns who is to blame for a response that breaks off, which is unknown behind a gateway."""
     return "unknown" if http.is_behind_gateway else "server"
 
 
-class _Refused(HttpRule):
+class _RefusalRule(HttpRule):
     """A rule about POSTs that are refused without an MCP response."""
 
     statuses = frozenset(range(400, 600))
@@ -134,9 +134,11 @@ class _Refused(HttpRule):
     def refusal(self, http: HttpExchange, session: Session | None, what: str) -> list[Finding]:
         """Returns the finding that says what was refused, by whom, and why."""
         wait = http.answer_fields.get("retry-after", "")
-        later = f", to be tried again after {short(wait)} s" if wait.isdigit() and http.status in _OVERLOADED else ""
-        by = culprit(http)
-        text = f"{what} is refused with {status_text(http)} by {by.name}{later}{said_text(http)}"
+        later = (
+            f", to be tried again after {short(wait)} s" if wait.isdigit() and http.status in _OVERLOAD_STATUSES else ""
+        )
+        by = culprit_of(http)
+        text = f"{what} is refused with {status_text(http)} by {by.name}{later}{gist_suffix(http)}"
         related = (http.over.seq,) if http.over is not None else ()
         found = self.in_request(http, session, text)
         return [finding._replace(blames=by.blames, related=related) for finding in found]
@@ -144,16 +146,16 @@ class _Refused(HttpRule):
 
 def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
     """Whether a refusal with 4xx is correct, or is reported by another rule."""
-    if first.method in _PROBES:
+    if first.method in _PROBE_METHODS:
         return True  # it answers the probe
     if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
         return True  # this is how the client learns that its session is over; or the error is missing
-    if first.message.index is not None and http.status == _BAD:
+    if first.message.index is not None and http.status == _BAD_REQUEST:
         return True  # a batch that the revision does not have
     return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client))
 
 
-class CallRefused(_Refused):
+class CallRefused(_RefusalRule):
     """A request is refused with an HTTP status instead of a response.
 
     **Why it matters.** The call has failed, and the caller often learns only the status: many clients do not read the
@@ -172,14 +174,14 @@ class CallRefused(_Refused):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requests = requests_of(http)
         status = http.status or 0
-        if not requests or _is_answered(http) or status in _LOGIN:
+        if not requests or _is_answered(http) or status in _LOGIN_STATUSES:
             return ()
-        if status < 500 and status not in _OVERLOADED and _has_its_own_finding(http, requests[0]):
+        if status < 500 and status not in _OVERLOAD_STATUSES and _has_its_own_finding(http, requests[0]):
             return ()
         return self.refusal(http, session, short(requests[0].method))
 
 
-class MessageRefused(_Refused):
+class MessageRefused(_RefusalRule):
     """A notification or a client's response is refused.
 
     **Why it matters.** The message is lost, and most clients do not notice. A server that never receives
@@ -198,11 +200,11 @@ class MessageRefused(_Refused):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         messages = messages_of(http)
         status = http.status or 0
-        if not messages or requests_of(http) or _is_answered(http) or status in _LOGIN:
+        if not messages or requests_of(http) or _is_answered(http) or status in _LOGIN_STATUSES:
             return ()
         if status < 500 and _has_its_own_finding(http, messages[0]):
             return ()
-        return self.refusal(http, session, _named(messages[0]))
+        return self.refusal(http, session, _message_name(messages[0]))
 
 
 class MessageNotAnswered(ExchangeEndRule):
@@ -238,22 +240,22 @@ class MessageNotAnswered(ExchangeEndRule):
         if http.status is not None or http.ended_by != "client" or not messages or requests_of(http):
             return ()
         waited_ns = http.over.t_ns - messages[0].message.t_ns if http.over is not None else 0
-        if waited_ns < _PATIENCE_NS or self.id in http.memory:
+        if waited_ns < _MIN_CLIENT_WAIT_NS or self.id in http.memory:
             return ()
-        text = f"{_named(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
+        text = f"{_message_name(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
         return self.in_request(http, session, text)
 
     def _wait_for_answer(self, context: MessageContext) -> Iterable[Finding]:
         http, at_ns = context.http, context.message.t_ns
         if http is not None and http.method == "POST" and context.message.sender == "client" and len(http.sent) < 2:
-            self.later(at_ns + _LONG_NS, lambda: self._still_waiting(context, http))
+            self.later(at_ns + _MAX_WAIT_NS, lambda: self._still_waiting(context, http))
         return ()
 
     def _still_waiting(self, context: MessageContext, http: HttpExchange) -> Iterable[Finding]:
         if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
             return []
         http.memory[self.id] = True
-        return [self.finding(context, f"{_named(context)} got no HTTP response for {_LONG_NS / 1e9:.0f} s")]
+        return [self.finding(context, f"{_message_name(context)} got no HTTP response for {_MAX_WAIT_NS / 1e9:.0f} s")]
 
 
 class BodyCut(ExchangeEndRule):
@@ -282,7 +284,7 @@ class BodyCut(ExchangeEndRule):
         announced = http.answer_fields.get("content-length", "")
         size = f"{http.response_size:,}" + (f" of {int(announced):,}" if announced.isdigit() else "")
         text = f"the response to {short(failed[0].method)} ends after {size} bytes"
-        return [one._replace(blames=_broken_by(http)) for one in self.in_response(http, session, text)]
+        return [one._replace(blames=_blame_for_break(http)) for one in self.in_response(http, session, text)]
 
 
 class NoResponse(ExchangeEndRule):
@@ -306,9 +308,9 @@ class NoResponse(ExchangeEndRule):
         messages = requests_of(http) or messages_of(http)
         if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
-        text = f"the connection ends before the HTTP response to {_named(messages[0])}"
+        text = f"the connection ends before the HTTP response to {_message_name(messages[0])}"
         found = self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
-        return [one._replace(blames=_broken_by(http)) for one in found]
+        return [one._replace(blames=_blame_for_break(http)) for one in found]
 
 
 class StreamBroken(ExchangeEndRule):
@@ -339,7 +341,7 @@ class StreamBroken(ExchangeEndRule):
         lasted_ns = http.over.t_ns - first.message.t_ns if http.over is not None else 0
         text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after the request, without the response to "
         found = self.at_end_of(http, session, text + short(first.method))
-        return [finding._replace(related=(first.message.seq,), blames=_broken_by(http)) for finding in found]
+        return [finding._replace(related=(first.message.seq,), blames=_blame_for_break(http)) for finding in found]
 
 
 class Unreachable(Rule):
@@ -398,7 +400,7 @@ class SessionRefused(ExchangeEndRule):
         if id_ is None or session is None or http.is_redirect:
             return ()
         refused: dict[str, list[int]] = self.state_for(session, dict)
-        if http.status not in _ENDS_SESSIONS or _is_about_request(http):
+        if http.status not in _SESSION_REFUSAL_STATUSES or _is_about_request(http):
             refused.pop(id_, None)
             return ()
         if not messages_of(http):
@@ -407,8 +409,8 @@ class SessionRefused(ExchangeEndRule):
         row.append(http.over.seq if http.over is not None else 0)
         if len(row) != _REFUSALS_IN_A_ROW:
             return ()
-        text = f"the session is refused {len(row)} times in a row with {status_text(http)}{said_text(http)}"
-        blames: Blames = "client" if http.status == _NOT_FOUND else culprit(http).blames
+        text = f"the session is refused {len(row)} times in a row with {status_text(http)}{gist_suffix(http)}"
+        blames: Blames = "client" if http.status == _NOT_FOUND else culprit_of(http).blames
         return [
             finding._replace(blames=blames, related=tuple(row[:-1]))
             for finding in self.in_response(http, session, text)

@@ -10,21 +10,21 @@ from analysis.conversation.message import Id, Request, Response
 from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.http.streams import PROGRESS, WithTokens, reported_token
+from analysis.rules.http.streams import PROGRESS, ProgressTokenRule, reported_token
 from analysis.rules.support.eras import AllEras, short
 from analysis.rules.support.exchanges import SESSIONS
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_LAST: Final = "last-event-id"
-_TOGETHER_NS: Final = 1_000_000_000
+_LAST_EVENT_ID: Final = "last-event-id"
+_MAX_APART_NS: Final = 1_000_000_000
 """How far apart in time equal notifications with one cause may be."""
 _MAX_REMEMBERED_MESSAGES: Final = 256
 """The most messages that are remembered for the streams of a session."""
 _MAX_NOTIFICATION_BYTES: Final = 4096
 """The most bytes of a notification that is remembered."""
-_SCOPED: Final = frozenset({PROGRESS, "notifications/message", "notifications/cancelled"})
+_PER_REQUEST_NOTIFICATIONS: Final = frozenset({PROGRESS, "notifications/message", "notifications/cancelled"})
 """Notifications that several requests may each cause."""
-_WAITING: Final = (IdState.OPEN, IdState.CANCELLED)
+_WAITING_STATES: Final = (IdState.OPEN, IdState.CANCELLED)
 
 
 class ResponseOnGetStream(Rule):
@@ -47,7 +47,7 @@ class ResponseOnGetStream(Rule):
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         http = context.http
-        if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
+        if http is None or http.method != "GET" or _LAST_EVENT_ID in http.fields or not http.is_streamable:
             return ()
         id_ = context.message.id if isinstance(context.message, Response) else None
         if context.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
@@ -55,7 +55,7 @@ class ResponseOnGetStream(Rule):
         return [self.finding(context, "a response is sent on a stream that was opened by GET")]
 
 
-class RelatedOnGetStream(WithTokens):
+class RelatedOnGetStream(ProgressTokenRule):
     """Progress of an open request comes on the stream that the client opened by GET.
 
     **Why it matters.** That stream is for messages that are not related to a request, and a client may not look for
@@ -77,7 +77,7 @@ class RelatedOnGetStream(WithTokens):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         http = context.http
-        if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
+        if http is None or http.method != "GET" or _LAST_EVENT_ID in http.fields or not http.is_streamable:
             return ()
         progress = reported_token(context, self.fold)
         if progress is None or progress.task is not None:
@@ -128,8 +128,8 @@ class Broadcast(Rule):
         if (
             before is None
             or context.earlier is None
-            or context.earlier.state not in _WAITING
-            or not _is_other(before, http)
+            or context.earlier.state not in _WAITING_STATES
+            or not _is_on_other_stream(before, http)
         ):
             return ()
         if before.body != context.body:
@@ -139,7 +139,12 @@ class Broadcast(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         http = context.http
-        if http is None or http.session_id is None or context.method in _SCOPED or context.era == "modern":
+        if (
+            http is None
+            or http.session_id is None
+            or context.method in _PER_REQUEST_NOTIFICATIONS
+            or context.era == "modern"
+        ):
             return ()
         kept: OrderedDict[bytes, _SentMessage] = self._kept(context.session)[1]
         raw = context.message.frames[0].raw
@@ -147,26 +152,28 @@ class Broadcast(Rule):
         kept[raw] = _SentMessage(context.body, http, context.message.t_ns, context.message.seq)
         if len(kept) > _MAX_REMEMBERED_MESSAGES or len(raw) > _MAX_NOTIFICATION_BYTES:
             kept.popitem(last=len(raw) > _MAX_NOTIFICATION_BYTES)
-        if before is None or before.http.over is not None or not _is_other(before, http):
+        if before is None or before.http.over is not None or not _is_on_other_stream(before, http):
             return ()
-        if context.message.t_ns - before.t_ns > _TOGETHER_NS:
+        if context.message.t_ns - before.t_ns > _MAX_APART_NS:
             return ()
         text = f"{short(context.method)} is sent on two streams of the session"
         return [self.finding(context, text, related=(before.seq,), level=WARNING)]
 
     def _kept(self, session: Session) -> tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]]:
-        kept: tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]] = self.state_for(session, _two)
+        kept: tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]] = self.state_for(
+            session, _empty_messages
+        )
         return kept
 
 
-def _two() -> tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]]:
+def _empty_messages() -> tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]]:
     return OrderedDict(), OrderedDict()
 
 
-def _is_other(before: _SentMessage, http: HttpExchange) -> bool:
+def _is_on_other_stream(before: _SentMessage, http: HttpExchange) -> bool:
     """Whether two messages came on different streams of one session, and neither is a replay."""
     if before.http.number == http.number or before.http.stream == http.stream:
         return False
-    if _LAST in http.fields or _LAST in before.http.fields:
+    if _LAST_EVENT_ID in http.fields or _LAST_EVENT_ID in before.http.fields:
         return False
     return before.http.session_id == http.session_id and bool(http.method) and bool(before.http.method)

@@ -27,10 +27,10 @@ from analysis.rules.support.origins import is_local, is_own
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
-_UTF8: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
+_UTF8_CHARSETS: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
 _MAX_HEADER_CHARS: Final = 4096
 """The most characters of a header that are checked."""
-_NONE_THERE: Final = frozenset({404, 405})
+_NO_STREAM_STATUSES: Final = frozenset({404, 405})
 
 
 class MessageNotPosted(ResponseStartRule):
@@ -76,7 +76,7 @@ class PostAccept(ResponseStartRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        lack = _lack(http, (JSON, STREAM)) if messages_of(http) else None
+        lack = _missing_media_type(http, (JSON, STREAM)) if messages_of(http) else None
         return self.in_request(http, session, f"a POST {lack.text}", lack.level) if lack is not None else ()
 
 
@@ -103,8 +103,8 @@ class GetAccept(ResponseStartRule):
         if rank is not None and not is_client:
             return ()
         # Browsers and health checks send such requests.
-        is_probe = not is_client or http.status in _NONE_THERE
-        lack = _lack(http, (STREAM,))
+        is_probe = not is_client or http.status in _NO_STREAM_STATUSES
+        lack = _missing_media_type(http, (STREAM,))
         if lack is None:
             return ()
         return self.in_request(http, session, f"a GET {lack.text}", NOTE if is_probe else lack.level)
@@ -137,7 +137,7 @@ class RequestContentType(ResponseStartRule):
             text = f"a message is sent as {short(media)}" if media else "a message is sent without a content type"
             return self.in_request(http, session, text)
         charset = _parameter(value, "charset")
-        if charset in _UTF8:
+        if charset in _UTF8_CHARSETS:
             return ()
         return self.in_request(http, session, f"a message declares the charset {short(charset)}")
 
@@ -213,7 +213,7 @@ class _MissingMediaType(NamedTuple):
     level: Level | None
 
 
-def _lack(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | None:
+def _missing_media_type(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | None:
     """Returns a media type that is not accepted although it is required, or None if there is none.
 
     If only a wildcard covers the type, that is worth a warning at most.
@@ -222,7 +222,7 @@ def _lack(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | 
         return None  # only the last value is known
     worst, lacks = 2, ""
     for media in required:
-        cover = _cover(http.fields.get("accept", "")[:_MAX_HEADER_CHARS], media)
+        cover = _acceptance(http.fields.get("accept", "")[:_MAX_HEADER_CHARS], media)
         if cover < worst:
             worst, lacks = cover, media
     if worst == 2:
@@ -237,7 +237,7 @@ def _lack(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | 
 
 
 @lru_cache(256)
-def _cover(accept: str, media: str) -> int:
+def _acceptance(accept: str, media: str) -> int:
     """Returns how a media type is accepted: 2 by its name, 1 only by a wildcard, 0 not at all."""
     best = 0
     for part in accept.lower().split(","):

@@ -27,11 +27,11 @@ from analysis.rules.support.http_facts import (
 from analysis.rules.support.tool_definitions import LIST, ToolLookupRule
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
-_TOLERATED: Final = frozenset({HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION})
-_NAMED_BY_HEADER: Final = REVISIONS.index("2025-06-18")
+_REFUSAL_CODES: Final = frozenset({HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION})
+_FIRST_WITH_VERSION_HEADER: Final = REVISIONS.index("2025-06-18")
 
 
-class _Header(Rule):
+class _HeaderRule(Rule):
     """A rule about headers that repeat parts of the message."""
 
     who = "client"
@@ -52,7 +52,7 @@ class _Header(Rule):
         ]
 
 
-class MethodHeader(_Header):
+class MethodHeader(_HeaderRule):
     """A request has no header with its method, or the header names a different one.
 
     **Why it matters.** Proxies route and limit requests by `Mcp-Method` without reading the body; a server that finds a
@@ -66,7 +66,7 @@ class MethodHeader(_Header):
     id = "http/method-header"
 
 
-class NameHeader(_Header):
+class NameHeader(_HeaderRule):
     """The header with the name of the tool, prompt, resource or task in the request is missing or wrong.
 
     **Why it matters.** Proxies filter, limit and count requests by `Mcp-Name`; if it is wrong, so are their decisions.
@@ -87,7 +87,7 @@ class NameHeader(_Header):
         return [self.finding(context, "Mcp-Name is sent with a method that has no name", level=NOTE)]
 
 
-class HeaderEncoding(_Header):
+class HeaderEncoding(_HeaderRule):
     """A header repeats a text in a form that may be altered on the way or cannot be read.
 
     **Why it matters.** Intermediaries may change characters outside ASCII, and spaces at the start or end, so that the
@@ -172,7 +172,7 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
         else:
             versions = listed(message) or ()
         ranks = [rank_of(version) for version in versions]
-        self._serves_old = any(rank is not None and rank < _NAMED_BY_HEADER for rank in ranks)
+        self._serves_old = any(rank is not None and rank < _FIRST_WITH_VERSION_HEADER for rank in ranks)
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()
@@ -192,7 +192,7 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
             return ()
         answer = http.received[0].message if http.received else None
         code = code_of(answer) if isinstance(answer, Response) else None
-        if http.status == 400 and code in _TOLERATED:
+        if http.status == 400 and code in _REFUSAL_CODES:
             return ()
         how = f"status {http.status}" + ("" if code is None else f" and the error {code}")
         return self.in_response(http, session, f"a request with wrong headers ({texts[0]}) is answered with {how}")

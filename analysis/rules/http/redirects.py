@@ -16,7 +16,7 @@ from analysis.rules.http.failures import status_text
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import ANY, ExchangeEndRule, HttpRule, messages_of
 
-_TO_GET: Final = frozenset({301, 302, 303})
+_TO_GET_STATUSES: Final = frozenset({301, 302, 303})
 """Statuses after which clients turn a POST into a GET."""
 
 
@@ -34,7 +34,7 @@ class RedirectToGet(ExchangeEndRule):
     id = "http/redirect-to-get"
     who = "server"
     impact = Impact.CONNECTION
-    statuses = _TO_GET
+    statuses = _TO_GET_STATUSES
     once = True
     source = "RFC 9110 §15.4"
 
@@ -101,7 +101,7 @@ class Redirected(ExchangeEndRule):
     source = "RFC 9110 §15.4"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.is_redirect or (http.status in _TO_GET and messages_of(http)):
+        if not http.is_redirect or (http.status in _TO_GET_STATUSES and messages_of(http)):
             return ()
         text = f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
         blames: Blames = "transport" if http.is_signed else "server"
@@ -122,7 +122,7 @@ class RedirectNotFollowed(HttpRule):
     id = "http/redirect-not-followed"
     level = WARNING
     at_end = True
-    statuses = REDIRECTS - _TO_GET
+    statuses = REDIRECTS - _TO_GET_STATUSES
     source = "RFC 9110 §15.4"
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:

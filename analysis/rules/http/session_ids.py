@@ -13,11 +13,11 @@ from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, HttpRule, ResponseStartRule
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_SHORTEST: Final = 16
+_MIN_ID_CHARS: Final = 16
 """Shorter ids can be guessed."""
-_SESSIONS: Final = 10_000
+_MAX_SESSIONS: Final = 10_000
 """The most sessions that are remembered."""
-_HASH: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
+_match_hash: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
 """Matches a hash that replaces an id in captures; the characters of that id are unknown."""
 
 
@@ -55,7 +55,7 @@ class SessionIdCharacters(_IssuedIdRule):
     impact = Impact.CONNECTION
 
     def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not _is_news(given, http) or (given and all("\x21" <= character <= "\x7e" for character in given)):
+        if not _is_newly_issued(given, http) or (given and all("\x21" <= character <= "\x7e" for character in given)):
             return ()
         problem = "has characters that are not visible ASCII" if given else "is empty"
         return self.in_response(http, session, f"the session id {problem}")
@@ -87,11 +87,11 @@ class SessionIdWeak(_IssuedIdRule):
             is_other = known.order is not None and known.is_of_opening and http.fields.get(FIELD) != given
             text = "the session id was already issued to another session"
             return self.in_response(http, session, text) if is_other else ()
-        if _HASH(given):
+        if _match_hash(given):
             return ()
         if given.isdecimal():
             return self.in_response(http, session, "the session id is a number")
-        if len(given) < _SHORTEST:
+        if len(given) < _MIN_ID_CHARS:
             return self.in_response(http, session, f"the session id has {len(given)} characters")
         return ()
 
@@ -207,7 +207,7 @@ class SessionNotDeleted(Rule):
         self._ids: dict[int, HttpExchange] = {}
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if session is not None and http.is_opening and len(self._ids) < _SESSIONS:
+        if session is not None and http.is_opening and len(self._ids) < _MAX_SESSIONS:
             self._ids[session.number] = http
         return ()
 
@@ -229,7 +229,7 @@ class SessionNotDeleted(Rule):
         return [self.finding(known.last, "the session was not ended by DELETE", session=session)]
 
 
-def _is_news(given: str, http: HttpExchange) -> bool:
+def _is_newly_issued(given: str, http: HttpExchange) -> bool:
     """Whether an exchange issues this id instead of repeating it."""
     known = http.session_ids.get(given)
     return http.is_opening or (known is not None and known.order == http.order)

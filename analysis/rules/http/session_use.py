@@ -25,12 +25,12 @@ from analysis.rules.support.exchanges import (
 )
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_NOT_THERE: Final = 405
+_METHOD_NOT_ALLOWED: Final = 405
 _MAX_UNKNOWN_SESSION_IDS: Final = 100
 """The most unknown ids that are reported, and that are compared with all known ids."""
 
 
-class _Without(HttpRule):
+class _MissingIdRule(HttpRule):
     """A rule about requests without the session id that their client has received."""
 
     versions = AllEras(*SESSIONS)
@@ -55,7 +55,7 @@ class _Without(HttpRule):
         raise NotImplementedError
 
 
-class MissingSessionHeader(_Without):
+class MissingSessionHeader(_MissingIdRule):
     """A client has received a session id, but sends a request without it.
 
     **Why it matters.** The server cannot tell which session the request belongs to, so most servers answer 400.
@@ -90,7 +90,7 @@ class MissingSessionHeader(_Without):
         return [finding._replace(session=own.number) for finding in findings]
 
 
-class MissingSessionNot400(_Without):
+class MissingSessionNot400(_MissingIdRule):
     """A request without a session id is refused with a status other than 400.
 
     **Why it matters.** 404 tells the client that its session is over, so it needlessly begins a new one.
@@ -115,7 +115,7 @@ class MissingSessionNot400(_Without):
     def check_missing_id(
         self, http: HttpExchange, session: Session | None, given: list[SessionId]
     ) -> Iterable[Finding]:
-        if http.method != "POST" and http.status == _NOT_THERE:
+        if http.method != "POST" and http.status == _METHOD_NOT_ALLOWED:
             return ()
         text = f"a request without a session id is refused with status {http.status}"
         findings = self.in_response(http, session, text, self.level)
@@ -166,7 +166,7 @@ class UnknownSessionId(ResponseStartRule):
         if (known is not None and known.given is not None) or ids.forgotten or http.is_modern:
             return ()
         plain = _plain(id_)
-        if self._compares(id_) and any(
+        if self._should_compare(id_) and any(
             other != id_ and _plain(other) == plain and ids.is_issued(other) for other in ids.known()
         ):
             text = "the session id differs from the issued one only in case, quotes or spaces"
@@ -177,7 +177,7 @@ class UnknownSessionId(ResponseStartRule):
         self._reported.add(id_)
         return self.in_request(http, session, text)
 
-    def _compares(self, id_: str) -> bool:
+    def _should_compare(self, id_: str) -> bool:
         """Whether to compare an id with all others: each id only once, no hashes, and only up to a limit."""
         if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MAX_UNKNOWN_SESSION_IDS:
             return False
@@ -298,14 +298,14 @@ class DeleteWithoutSession(ResponseStartRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if FIELD in http.fields or not _speaks(http, session):
+        if FIELD in http.fields or not _uses_sessions(http, session):
             return ()
         # As far as known, the client never received an id, so there is no session that it fails to delete.
         is_needless = not http.session_ids.issued_to(http.client)
         return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
 
-def _speaks(http: HttpExchange, session: Session | None) -> bool:
+def _uses_sessions(http: HttpExchange, session: Session | None) -> bool:
     """Whether a client is known to use a revision with sessions."""
     rank, era = http.transported(session)
     if rank is not None:

@@ -19,14 +19,14 @@ from analysis.rules.support.tokens import Token, token_of, tokens_of
 from analysis.rules.support.tokens import is_open as is_going_on
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_BOTH: Final = f"{_TRANSPORTS}; 2026-07-28 basic/transports/streamable-http"
+_SOURCES: Final = f"{_TRANSPORTS}; 2026-07-28 basic/transports/streamable-http"
 _STREAMABLE: Final = since("2025-03-26")
-_STRICTER: Final[dict[Span, Level]] = {MODERN_ERA: ERROR}
+_LEVELS: Final[dict[Span, Level]] = {MODERN_ERA: ERROR}
 PROGRESS: Final = "notifications/progress"
 CHANGES: Final = frozenset(
     {UPDATED, *(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))}
 )
-_LINGERS_NS: Final = 5_000_000_000
+_MAX_LINGER_NS: Final = 5_000_000_000
 """How long a stream may stay open after its last response."""
 _MAX_STREAMS: Final = 1_000
 
@@ -71,11 +71,12 @@ class StreamEndedUnanswered(HttpRule):
         for http in self.state_for(session, list):
             if http.over is None or _is_excused(http, http.over):
                 continue
-            if ending.reason == "killed" and (_may_go_on(http) or session.last_seq.get("server", -1) < http.over.seq):
+            if ending.reason == "killed" and (_may_resume(http) or session.last_seq.get("server", -1) < http.over.seq):
                 continue
             for context in requests_of(http):
                 if is_open(context, self.fold) and context.method != LISTEN and context.session is session:
-                    text = f"the stream ended before {short(context.method)} was answered{_waited(context, self.fold)}"
+                    wait = _wait_suffix(context, self.fold)
+                    text = f"the stream ended before {short(context.method)} was answered{wait}"
                     finding = self.finding(http.over, text, session=session, related=(context.message.seq,))
                     yield finding._replace(method=context.method[:256])
 
@@ -123,7 +124,7 @@ class StreamKeptOpen(HttpRule):
 
     def _check_stream(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:
         last = http.settled
-        if last is None or until_ns - last.message.t_ns <= _LINGERS_NS or not http.is_streamable or http.is_ours:
+        if last is None or until_ns - last.message.t_ns <= _MAX_LINGER_NS or not http.is_streamable or http.is_ours:
             return ()
         if not is_settled(http, self.fold):
             return ()
@@ -131,19 +132,19 @@ class StreamKeptOpen(HttpRule):
         return [self.finding(last, f"the stream stays open for {seconds:.0f} s after its last response")]
 
 
-class _OnPostStream(Rule):
+class _PostStreamRule(Rule):
     """A rule about messages on the stream of a POST."""
 
     who = "server"
     versions = _STREAMABLE
     level = WARNING
-    levels = _STRICTER
+    levels = _LEVELS
     needs_http = True
     sender: ClassVar[Side | None] = "server"
-    source = _BOTH
+    source = _SOURCES
 
 
-class MessageAfterAnswer(_OnPostStream):
+class MessageAfterAnswer(_PostStreamRule):
     """A message comes on the stream of a POST after all requests of the POST were answered.
 
     **Why it matters.** Clients stop reading after the last response, so the message is lost.
@@ -171,7 +172,7 @@ class MessageAfterAnswer(_OnPostStream):
         return [self.finding(context, text, related=(http.settled.message.seq,))]
 
 
-class WithTokens(Rule):
+class ProgressTokenRule(Rule):
     """A rule that needs to know to which request a progress notification belongs."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -193,7 +194,7 @@ class WithTokens(Rule):
         return ()
 
 
-class UnrelatedOnPostStream(WithTokens, _OnPostStream):
+class UnrelatedOnPostStream(ProgressTokenRule, _PostStreamRule):
     """A notification on the stream of a POST is unrelated to its request.
 
     **Why it matters.** Clients that attribute messages on this stream to the call show the notification in the wrong
@@ -235,7 +236,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
         return [self.finding(context, text, pointer="/params/progressToken", related=(progress.seq,))]
 
 
-class AnswerOnOtherStream(_OnPostStream):
+class AnswerOnOtherStream(_PostStreamRule):
     """A response comes on the stream of a different POST than its request.
 
     **Why it matters.** The client waits on the stream of the request, and many clients do not look elsewhere.
@@ -277,13 +278,13 @@ def _is_excused(http: HttpExchange, over: RecordRef) -> bool:
     return known.ended is not None and (http.event_id is not None or known.ended.seq < over.seq)
 
 
-def _may_go_on(http: HttpExchange) -> bool:
+def _may_resume(http: HttpExchange) -> bool:
     """Whether the client may have resumed a stream, or ended its session, after the recording broke off."""
     known = http.session_ids.get(http.session_id or "")
     return http.event_id is not None or (known is not None and known.tried)
 
 
-def _waited(context: MessageContext, fold: Fold) -> str:
+def _wait_suffix(context: MessageContext, fold: Fold) -> str:
     """Returns how long the client waited until it cancelled, as the end of a sentence, or an empty string."""
     waiting = waiting_for(context, fold)
     if waiting is None or waiting.cancellation is None:

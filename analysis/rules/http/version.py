@@ -15,10 +15,10 @@ from analysis.rules.support.eras import AllEras, listed, short
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, HttpRule, ResponseStartRule, VersionLearningRule
 from analysis.rules.support.http_facts import body_version
 
-_NAMED: Final = since("2025-06-18")
-_FIRST: Final = REVISIONS.index("2025-06-18")
-_REFUSED: Final = NOT_JUDGED | {400, 404, 405}
-_LISTS: Final = 64
+_WITH_HEADER: Final = since("2025-06-18")
+_FIRST_WITH_HEADER: Final = REVISIONS.index("2025-06-18")
+_NOT_SERVED_STATUSES: Final = NOT_JUDGED | {400, 404, 405}
+_MAX_LISTS: Final = 64
 
 
 class MissingProtocolVersionHeader(ResponseStartRule):
@@ -36,7 +36,7 @@ class MissingProtocolVersionHeader(ResponseStartRule):
     id = "http/missing-protocol-version-header"
     needs_session = True
     who = "client"
-    versions = AllEras(*_NAMED)
+    versions = AllEras(*_WITH_HEADER)
     impact = Impact.WRONG
     http_methods = ANY
     exchanges = OddExchange.VERSION
@@ -45,7 +45,7 @@ class MissingProtocolVersionHeader(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if VERSION_FIELD in http.fields:
             return ()
-        if body_version(http) is None and (agreed_for(http, session) is None or http.is_modern):
+        if body_version(http) is None and (required_revision(http, session) is None or http.is_modern):
             return ()
         return self.in_request(http, session, f"{http.method} without MCP-Protocol-Version", ERROR)
 
@@ -64,7 +64,7 @@ class ProtocolVersionMismatch(ResponseStartRule):
     id = "http/protocol-version-mismatch"
     needs_session = True
     who = "client"
-    versions = AllEras(*_NAMED)
+    versions = AllEras(*_WITH_HEADER)
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
     impact = Impact.WRONG
     http_methods = ANY
@@ -81,7 +81,7 @@ class ProtocolVersionMismatch(ResponseStartRule):
                 return ()
             text = f"the header names {short(in_header)}, but the message names {short(in_body)}"
             return self.in_request(http, session, text, ERROR)
-        agreed = agreed_for(http, session)
+        agreed = required_revision(http, session)
         if agreed is None or agreed == in_header or http.is_modern:
             return ()
         text = f"the header names {short(in_header)}, but {short(agreed)} was agreed on"
@@ -101,7 +101,7 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
     id = "http/bad-version-accepted"
     needs_body = True
     who = "server"
-    versions = AllEras(*_NAMED)
+    versions = AllEras(*_WITH_HEADER)
     impact = Impact.WRONG
     http_methods = ANY
     taught_by = frozenset({"server/discover"})
@@ -114,17 +114,17 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
 
     def learn(self, context: MessageContext) -> None:
         versions = listed(context.message) if context.http is not None else None  # type: ignore[arg-type]
-        if versions and context.http is not None and len(self._listed) < _LISTS:
+        if versions and context.http is not None and len(self._listed) < _MAX_LISTS:
             self._listed[context.http.path] = versions
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        in_header, agreed = http.fields.get(VERSION_FIELD), agreed_for(http, session)
+        in_header, agreed = http.fields.get(VERSION_FIELD), required_revision(http, session)
         if in_header is None or agreed is None or in_header == agreed or http.is_modern:
             return ()
-        if http.status is None or http.status in _REFUSED:
+        if http.status is None or http.status in _NOT_SERVED_STATUSES:
             return ()
         versions = self._listed.get(http.path, ())
         if is_date(in_header) and (not versions or in_header in versions):
@@ -133,7 +133,7 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
         return self.in_response(http, session, text, ERROR)
 
 
-def agreed_for(http: HttpExchange, session: Session | None) -> str | None:
+def required_revision(http: HttpExchange, session: Session | None) -> str | None:
     """Returns the agreed revision that a request must name, or None before the agreement or if it need not name it."""
     if session is None or http.started is None or http.is_opening or session.handshake is None:
         return None
@@ -143,4 +143,4 @@ def agreed_for(http: HttpExchange, session: Session | None) -> str | None:
         return None  # it may belong to another session, whose handshake is lost
     if not 0 <= session.agreed_seq < http.started.seq or session.state not in ("init-answered", "ready"):
         return None
-    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST else None
+    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_WITH_HEADER else None

@@ -19,17 +19,17 @@ from analysis.rules.support.listings import ListedItem, tools_of
 from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, TaskReport, TaskReportRule
 from analysis.rules.support.tool_definitions import CALL, CHANGED, LIST, ToolLookupRule
 
-_CALLING: Final = "tasks.requests.tools.call"
-_ON_HTTP: Final = (None, 200)
-_CALLED: Final = frozenset({LIST, CHANGED, CALL})
+_CALL_CAPABILITY: Final = "tasks.requests.tools.call"
+_SUCCESS_STATUSES: Final = (None, 200)
+_CALL_METHODS: Final = frozenset({LIST, CHANGED, CALL})
 _KEY: Final = "tools that run only as tasks"
 
 
-class _Required(ToolLookupRule):
+class _RequiredTaskRule(ToolLookupRule):
     """The base of the rules about tools that run only as tasks; few servers have any."""
 
     versions = TASKS
-    methods = _CALLED
+    methods = _CALL_METHODS
     source = PAGE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -49,7 +49,7 @@ class _Required(ToolLookupRule):
         params = context.request.params if context.request is not None else None
         if _KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
             return None
-        support = _support(self, context)
+        support = _tool_support(self, context)
         return support[0] if support is not None and support[1] == "required" else None
 
 
@@ -69,7 +69,7 @@ class ForbiddenTool(ToolLookupRule):
     needs_session = True
     who = "client"
     versions = TASKS
-    methods = _CALLED
+    methods = _CALL_METHODS
     source = PAGE
     impact = Impact.MESSAGE
 
@@ -80,14 +80,14 @@ class ForbiddenTool(ToolLookupRule):
         params = context.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        support = _support(self, context)
+        support = _tool_support(self, context)
         if support is None or support[1] != "forbidden":
             return ()
         text = "the call asks for a task, but the tool does not support tasks"
         return [self.finding(context, text, pointer="/params/task", related=(support[0].seq,))]
 
 
-class RequiredTool(_Required):
+class RequiredTool(_RequiredTaskRule):
     """A tool that runs only as a task is called without `task`.
 
     **Why it matters.** The server must refuse the call.
@@ -111,7 +111,7 @@ class RequiredTool(_Required):
         return [self.finding(context, text, pointer="/params", related=(entry.seq,))]
 
 
-class RequiredNotRefused(_Required):
+class RequiredNotRefused(_RequiredTaskRule):
     """A tool that requires a task is run without one, or the call is refused with a code other than -32601.
 
     **Why it matters.** The server does not enforce the requirement that it has declared, or does not tell the client
@@ -140,7 +140,7 @@ class RequiredNotRefused(_Required):
         code, response = code_of(context.message), context.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
-        if not response.id.pairs or (context.http is not None and context.http.status not in _ON_HTTP):
+        if not response.id.pairs or (context.http is not None and context.http.status not in _SUCCESS_STATUSES):
             return ()  # refused before the server checked the tool
         entry = self.entry_without_task(context)
         if entry is None or context.request is None:
@@ -222,10 +222,10 @@ class NotCreated(ToolLookupRule):
         task, result = member(request.params, "task"), context.body["result"]
         if not isinstance(task, dict) or not isinstance(result, dict) or result.get("task") is not None:
             return ()
-        capabilities = _receiver(context.session, context.message.sender)
+        capabilities = _receiver_capabilities(context.session, context.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):
             return ()
-        support = _support(self, context) if request.method == CALL else None
+        support = _tool_support(self, context) if request.method == CALL else None
         if support is not None and support[1] == "forbidden":
             return ()
         text = f"{request.method} asked for a task, but the result has none"
@@ -262,7 +262,7 @@ class CreatedUnasked(Rule):
         if member(request.params, "task") is None:
             text = f"a task is created for {short(request.method)}, which did not ask for one"
             return [self.finding(context, text, pointer="/result", related=(request.seq,))]
-        capabilities, path = _receiver(context.session, response.sender), _path(request.method)
+        capabilities, path = _receiver_capabilities(context.session, response.sender), _path(request.method)
         if capabilities is None or not lacks(capabilities, path):
             return ()
         text = f"a task is created, although {short(path)} was not declared"
@@ -316,10 +316,10 @@ class DuplicateId(TaskReportRule):
 # ---- shared by the rules
 
 
-def _support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem, Any] | None:
+def _tool_support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem, Any] | None:
     """Returns the tool of a call and its `taskSupport`, or None if the server does not support tasks for calls."""
     declared = context.session.declared.get("handshake")
-    if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):
+    if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALL_CAPABILITY):
         return None
     entry = rule.entry(context)
     if entry is None:
@@ -328,7 +328,7 @@ def _support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem,
     return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
 
 
-def _receiver(session: Session, side: Side) -> dict[str, Any] | None:
+def _receiver_capabilities(session: Session, side: Side) -> dict[str, Any] | None:
     """Returns the capabilities that the receiver of a request declared, or None if they are unknown."""
     if side == "client":
         return session.client_capabilities

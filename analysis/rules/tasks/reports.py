@@ -125,7 +125,7 @@ class CreatedAtChanged(TaskReportRule):
         if report.task is None:
             return
         known: _Times = report.task.memory.setdefault(self.id, _Times())
-        created, updated = (_moment(report.body.get(name)) for name in _TIMES)
+        created, updated = (_time_of(report.body.get(name)) for name in _TIMES)
         for name, text in _contradictions(context, known, created, updated):
             if text not in known.reported:
                 known.reported.add(text)
@@ -189,7 +189,7 @@ class StatusFromRequestor(Rule):
         return [self.finding(context, text, pointer="/params/taskId", related=(task.seq,))]
 
 
-class _Walk:
+class _TaskListing:
     """A list of tasks that is being fetched, beginning with its first page."""
 
     __slots__ = ("ended", "ids", "requested_seq")
@@ -202,15 +202,15 @@ class _Walk:
         self.ids: set[Id] = set()
 
 
-class _Lists:
+class _SideLists:
     """The lists of one side."""
 
     __slots__ = ("last", "open")
 
     def __init__(self) -> None:
-        self.open: OrderedDict[Id, _Walk] = OrderedDict()
+        self.open: OrderedDict[Id, _TaskListing] = OrderedDict()
         """Incomplete walks, by the cursor of the next page."""
-        self.last: _Walk | None = None
+        self.last: _TaskListing | None = None
         """The last complete walk."""
 
 
@@ -234,10 +234,10 @@ class MissingFromList(Rule):
     source = PAGE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        sides: dict[Side, _Lists] = self.state_for(context.session, dict)
-        lists = sides.setdefault(context.message.sender, _Lists())
+        sides: dict[Side, _SideLists] = self.state_for(context.session, dict)
+        lists = sides.setdefault(context.message.sender, _SideLists())
         if context.method == "tasks/list":
-            self._take(context, lists)
+            self._record_page(context, lists)
             return ()
         task, walk, request = context.task, lists.last, context.request
         if task is None or walk is None or request is None or request.seq < walk.ended or task.id in walk.ids:
@@ -254,13 +254,13 @@ class MissingFromList(Rule):
         text = "an existing task was missing from the list"
         return [self.finding(context, text, pointer="/result/taskId", related=(walk.requested_seq, walk.ended))]
 
-    def _take(self, context: MessageContext, lists: _Lists) -> None:
+    def _record_page(self, context: MessageContext, lists: _SideLists) -> None:
         request, result = context.request, context.body["result"]
         items = member(result, "tasks")
         if request is None or not isinstance(items, list):
             return
         cursor = cursor_of(request)
-        walk = _Walk(request.seq) if cursor is None else lists.open.pop(cursor, None)
+        walk = _TaskListing(request.seq) if cursor is None else lists.open.pop(cursor, None)
         if walk is None or len(items) > LISTED or len(walk.ids) > ITEMS:
             return
         walk.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
@@ -290,10 +290,10 @@ def _is_of_task(context: MessageContext, problem: Problem) -> bool:
 
 
 def _is_time(text: str) -> bool:
-    return len(text) <= MAX_TIME_CHARS and (_ISO(text) is not None or _moment(text) is not None)
+    return len(text) <= MAX_TIME_CHARS and (_ISO(text) is not None or _time_of(text) is not None)
 
 
-def _moment(value: object) -> datetime | None:
+def _time_of(value: object) -> datetime | None:
     """Returns the time in a text, or None if it is not a time."""
     if not isinstance(value, str) or len(value) > MAX_TIME_CHARS:
         return None

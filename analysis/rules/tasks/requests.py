@@ -15,7 +15,7 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.task_reports import CALLS, PAGE, TASKS, PolledTooFast, end_of, may_cross, wrong_code
 
-TOKENS: Final = 10_000
+MAX_TOKENS: Final = 10_000
 """The most progress tokens of tasks that are remembered in a session."""
 
 
@@ -171,7 +171,7 @@ class ProgressAfterTerminal(Rule):
             return ()
         tokens = self._tokens(context)
         tokens[context.request.sender, id_of(token)] = task
-        if len(tokens) > TOKENS:
+        if len(tokens) > MAX_TOKENS:
             tokens.popitem(last=False)
         self.watch(context.session, True)
         return ()

@@ -16,7 +16,7 @@ MAX_RESULT_FINDINGS = 10
 _RESULT = "tasks/result"
 
 
-class _Result(Rule):
+class _ResultRule(Rule):
     """The base of the rules that check only responses to `tasks/result`."""
 
     versions = TASKS
@@ -61,7 +61,7 @@ class ResultTooEarly(TaskReportRule):
         return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(given,))]
 
 
-class ResultShape(_Result):
+class ResultShape(_ResultRule):
     """The result of a task does not have the form that the original request requires.
 
     **Why it matters.** Clients parse the result as that of the original request.
@@ -91,7 +91,7 @@ class ResultShape(_Result):
         ]
 
 
-class ResultWithoutRelatedTask(_Result):
+class ResultWithoutRelatedTask(_ResultRule):
     """The result of a task does not name its task.
 
     **Why it matters.** Without this member the result does not show which task it belongs to.
