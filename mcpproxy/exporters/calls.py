@@ -96,7 +96,7 @@ class Calls:
         """Start without calls.
 
         Args:
-            fold: the state of the conversation, as its reading keeps it.
+            fold: the state of the conversation, which each step updates.
             look: called with each message, before the call that it ends.
         """
         self.fold = fold

@@ -53,7 +53,7 @@ class HarEntryBuilder:
 
         Args:
             capture: the id of the capture.
-            fold: the state of the conversation, as its reading keeps it.
+            fold: the state of the conversation, which each step updates.
             only: selects the exchanges with a message that it matches; None selects all.
         """
         self.lost_request_count = 0
@@ -125,9 +125,9 @@ class HarEntryBuilder:
             self.lost_request_count += 1
             return []
         self.truncated_body_count += sum(body.is_truncated for body in exchange.bodies.values())
-        return [self._entry(exchange)]
+        return [self._build_entry(exchange)]
 
-    def _entry(self, exchange: "_OpenExchange") -> HarEntry:
+    def _build_entry(self, exchange: "_OpenExchange") -> HarEntry:
         members, request = exchange.members, exchange.members["request"]
         has_body = bool(exchange.bodies["s2c"].pieces) or _size_or_unknown(members.get("response_size")) > 0
         phases = _PhaseTimes(members.get("times"), exchange.first_record_ns, has_body=has_body)
@@ -205,7 +205,7 @@ class _OpenExchange:
         self._event_id: str | None = None
 
     def note_start(self, t_ns: int) -> None:
-        """Take this as the timestamp of the first record, unless there was an earlier record."""
+        """Record when the first record was written; later calls change nothing."""
         if self.first_record_ns < 0:
             self.first_record_ns = t_ns
 

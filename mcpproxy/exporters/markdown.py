@@ -62,7 +62,7 @@ class CaptureFacts(NamedTuple):
 
 
 def collect_facts(path: Path) -> CaptureFacts:
-    """Check a capture; returns what the head of its export says.
+    """Check a capture; returns the facts for the head of its export.
 
     Args:
         path: the path of the capture.
@@ -94,7 +94,7 @@ def _keep_worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFindi
 
 
 class MarkdownExport:
-    """The Markdown of one capture. Feed it the steps of its reading."""
+    """Exports one capture as Markdown. It is fed every step of reading the capture."""
 
     def __init__(
         self, path: Path, fold: Fold, facts: CaptureFacts, only: Filter | None = None, times: Times = "rel"
@@ -103,7 +103,7 @@ class MarkdownExport:
 
         Args:
             path: the path of the capture, whose name is shown.
-            fold: the state of the conversation, as its reading keeps it.
+            fold: the state of the conversation, which each step updates.
             facts: what is known about the whole capture.
             only: selects the messages; None selects all.
             times: how each message shows its time.

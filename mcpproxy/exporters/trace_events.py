@@ -61,7 +61,7 @@ class CaptureEvents:
 
         Args:
             capture: the id of the capture.
-            fold: the state of the conversation, as its reading keeps it.
+            fold: the state of the conversation, which each step updates.
             name: the name of its server.
             processes: the processes of the whole file.
             number: the number of the capture in the file, from 0; separates its ids and threads from those of others.

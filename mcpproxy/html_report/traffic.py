@@ -115,7 +115,7 @@ class CaptureTraffic:
         Args:
             traffic: receives the rows.
             capture: its place among the captures of the report.
-            fold: the state of the conversation, as its reading keeps it.
+            fold: the state of the conversation, which each step updates.
         """
         self.frames = self.last = 0
         """How many frames have rows, and the number of the last record that has."""

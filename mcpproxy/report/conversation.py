@@ -74,7 +74,7 @@ class Conversation:
         """Prepare; nothing is printed yet.
 
         Args:
-            session: the state of the conversation, as its reading keeps it.
+            session: the state of the conversation, which each step updates.
             style: colours or none.
             width: columns of the terminal.
             times: how the first column shows time.

@@ -45,7 +45,7 @@ class Messages:
 
         Args:
             only: the filter.
-            fold: the state of the conversation, as its reading keeps it.
+            fold: the state of the conversation, which each step updates.
         """
         self.fold = fold
         self.selected: dict[_Key, MessageContext] = {}

@@ -46,10 +46,10 @@ _INVISIBLE_CHARS: Final = re.compile(
 
 
 def width_of_stdout(max_width: int = WHOLE) -> int:
-    """Returns the cells of a line; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
+    """Returns how many cells a line may take; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
 
     Args:
-        max_width: the most cells that are returned for a terminal.
+        max_width: the most cells that a line may take on any terminal.
     """
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
         return min(max_width, shutil.get_terminal_size().columns)

@@ -153,7 +153,10 @@ _INTERNAL_HOST: Final = re.compile(
 )
 _HOST_LITERALS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
 _MAX_URL_PREFIX_CHARS: Final = 200
-"""How far before an apparent e-mail address a URL may begin of which it is the end: `scheme://user:password@host`."""
+"""The characters before an apparent e-mail address in which a URL may begin.
+
+In `scheme://user:password@host`, the end looks like an address, but is a password and a host.
+"""
 
 
 def credentials(text: str) -> Iterator[Secret]:

@@ -26,7 +26,7 @@ class CaptureSpans:
 
         Args:
             capture: the id of the capture.
-            fold: the state of the conversation, as its reading keeps it.
+            fold: the state of the conversation, which each step updates.
             histograms: count the durations.
             only: selects calls; None for all.
             payloads: whether arguments and results become attributes.
