@@ -57,7 +57,7 @@ _STATUS_PHRASES: Final = {
 versions."""
 _SESSION_REFUSAL_STATUSES: Final = frozenset({400, 404, 503})
 """Statuses of servers that do not know, or cannot find, a session."""
-_REFUSALS_IN_A_ROW: Final = 3
+_MIN_REFUSALS_IN_A_ROW: Final = 3
 """After this many refusals, the client is evidently not about to begin a new session."""
 
 
@@ -140,8 +140,8 @@ class _RefusalRule(HttpRule):
         by = culprit_of(http)
         text = f"{what} is refused with {status_text(http)} by {by.name}{later}{gist_suffix(http)}"
         related = (http.over.seq,) if http.over is not None else ()
-        found = self.in_request(http, session, text)
-        return [finding._replace(blames=by.blames, related=related) for finding in found]
+        findings = self.in_request(http, session, text)
+        return [finding._replace(blames=by.blames, related=related) for finding in findings]
 
 
 def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
@@ -284,7 +284,7 @@ class BodyCut(ExchangeEndRule):
         announced = http.answer_fields.get("content-length", "")
         size = f"{http.response_size:,}" + (f" of {int(announced):,}" if announced.isdigit() else "")
         text = f"the response to {short(failed[0].method)} ends after {size} bytes"
-        return [one._replace(blames=_blame_for_break(http)) for one in self.in_response(http, session, text)]
+        return [finding._replace(blames=_blame_for_break(http)) for finding in self.in_response(http, session, text)]
 
 
 class NoResponse(ExchangeEndRule):
@@ -309,8 +309,8 @@ class NoResponse(ExchangeEndRule):
         if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
         text = f"the connection ends before the HTTP response to {_message_name(messages[0])}"
-        found = self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
-        return [one._replace(blames=_blame_for_break(http)) for one in found]
+        findings = self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
+        return [finding._replace(blames=_blame_for_break(http)) for finding in findings]
 
 
 class StreamBroken(ExchangeEndRule):
@@ -340,8 +340,8 @@ class StreamBroken(ExchangeEndRule):
         # Measured from the request, as a gateway may hold back the head of the response until it gives up.
         lasted_ns = http.over.t_ns - first.message.t_ns if http.over is not None else 0
         text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after the request, without the response to "
-        found = self.at_end_of(http, session, text + short(first.method))
-        return [finding._replace(related=(first.message.seq,), blames=_blame_for_break(http)) for finding in found]
+        findings = self.at_end_of(http, session, text + short(first.method))
+        return [finding._replace(related=(first.message.seq,), blames=_blame_for_break(http)) for finding in findings]
 
 
 class Unreachable(Rule):
@@ -405,13 +405,13 @@ class SessionRefused(ExchangeEndRule):
             return ()
         if not messages_of(http):
             return ()
-        row = refused.setdefault(id_, [])
-        row.append(http.over.seq if http.over is not None else 0)
-        if len(row) != _REFUSALS_IN_A_ROW:
+        refusals = refused.setdefault(id_, [])
+        refusals.append(http.over.seq if http.over is not None else 0)
+        if len(refusals) != _MIN_REFUSALS_IN_A_ROW:
             return ()
-        text = f"the session is refused {len(row)} times in a row with {status_text(http)}{gist_suffix(http)}"
+        text = f"the session is refused {len(refusals)} times in a row with {status_text(http)}{gist_suffix(http)}"
         blames: Blames = "client" if http.status == _NOT_FOUND else culprit_of(http).blames
         return [
-            finding._replace(blames=blames, related=tuple(row[:-1]))
+            finding._replace(blames=blames, related=tuple(refusals[:-1]))
             for finding in self.in_response(http, session, text)
         ]

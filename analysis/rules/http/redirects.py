@@ -105,7 +105,7 @@ class Redirected(ExchangeEndRule):
             return ()
         text = f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
         blames: Blames = "transport" if http.is_signed else "server"
-        return [one._replace(blames=blames) for one in self.in_response(http, session, text)]
+        return [finding._replace(blames=blames) for finding in self.in_response(http, session, text)]
 
 
 class RedirectNotFollowed(HttpRule):
@@ -132,7 +132,7 @@ class RedirectNotFollowed(HttpRule):
             http = call.http
             if call.outcome is Outcome.FAILED and http is not None and http.status in self.statuses:
                 text = f"{short(call.request.method)} is redirected to {short(http.location)}, and not repeated there"
-                yield from (one._replace(blames="unknown") for one in self.in_response(http, session, text))
+                yield from (finding._replace(blames="unknown") for finding in self.in_response(http, session, text))
 
 
 def _origin(http: HttpExchange) -> str:

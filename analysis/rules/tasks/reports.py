@@ -32,16 +32,16 @@ MAX_REPORT_FINDINGS: Final = 10
 """The most findings of one rule about one message."""
 MAX_TIME_CHARS: Final = 64
 """The most characters of a valid time."""
-WALKS: Final = 16
+MAX_OPEN_LISTS: Final = 16
 """The most lists of one side that are requested at the same time."""
-ITEMS: Final = 10_000
+MAX_LISTED_TASKS: Final = 10_000
 """The most tasks of one list; a longer list is treated as unknown."""
 
-_MEMBERS: Final = frozenset({"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"})
-_NAMING: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
-_TIMES: Final = ("createdAt", "lastUpdatedAt")
+_TASK_MEMBERS: Final = frozenset({"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"})
+_METHODS_WITH_TASK_ID: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
+_TIME_MEMBERS: Final = ("createdAt", "lastUpdatedAt")
 # `datetime` does not accept hours alone, leap seconds, or midnight at the end of a day.
-_ISO: Final = re.compile(
+_match_iso_time: Final = re.compile(
     r"\d{4}-?\d{2}-?\d{2}T\d{2}(?::?\d{2}(?::?\d{2})?)?(?:[.,]\d+)?(?:Z|[+-]\d{2}(?::?\d{2})?)?", re.ASCII
 ).fullmatch
 
@@ -76,7 +76,7 @@ class InvalidShape(TaskReportRule):
         return [*super().on_result(context)][:MAX_REPORT_FINDINGS]
 
     def on_report(self, context: MessageContext, report: TaskReport) -> Iterator[Finding]:
-        for name in _TIMES:
+        for name in _TIME_MEMBERS:
             text = report.body.get(name)
             if isinstance(text, str) and not _is_time(text):
                 yield self.finding(context, f"{name} is not an ISO 8601 time", pointer=f"{report.pointer}/{name}")
@@ -125,7 +125,7 @@ class CreatedAtChanged(TaskReportRule):
         if report.task is None:
             return
         known: _Times = report.task.memory.setdefault(self.id, _Times())
-        created, updated = (_time_of(report.body.get(name)) for name in _TIMES)
+        created, updated = (_time_of(report.body.get(name)) for name in _TIME_MEMBERS)
         for name, text in _contradictions(context, known, created, updated):
             if text not in known.reported:
                 known.reported.add(text)
@@ -261,7 +261,7 @@ class MissingFromList(Rule):
             return
         cursor = cursor_of(request)
         walk = _TaskListing(request.seq) if cursor is None else lists.open.pop(cursor, None)
-        if walk is None or len(items) > LISTED or len(walk.ids) > ITEMS:
+        if walk is None or len(items) > LISTED or len(walk.ids) > MAX_LISTED_TASKS:
             return
         walk.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
         walk.ended = context.message.seq
@@ -270,7 +270,7 @@ class MissingFromList(Rule):
             lists.last = walk
         elif isinstance(following, str):
             lists.open[id_of(following)] = walk
-            if len(lists.open) > WALKS:
+            if len(lists.open) > MAX_OPEN_LISTS:
                 lists.open.popitem(last=False)
 
 
@@ -282,15 +282,17 @@ def _is_of_task(context: MessageContext, problem: Problem) -> bool:
     if problem.kind not in ("shape", "scalar", "null"):
         return False
     place, _, name = problem.pointer.rpartition("/")
-    if name not in _MEMBERS:
+    if name not in _TASK_MEMBERS:
         return False
     if context.answered is None:
-        return place == "/params" and (context.method == STATUS or (name == "taskId" and context.method in _NAMING))
+        return place == "/params" and (
+            context.method == STATUS or (name == "taskId" and context.method in _METHODS_WITH_TASK_ID)
+        )
     return place == "/result/task" if context.method in CALLS else place.startswith("/result")
 
 
 def _is_time(text: str) -> bool:
-    return len(text) <= MAX_TIME_CHARS and (_ISO(text) is not None or _time_of(text) is not None)
+    return len(text) <= MAX_TIME_CHARS and (_match_iso_time(text) is not None or _time_of(text) is not None)
 
 
 def _time_of(value: object) -> datetime | None:
