@@ -20,7 +20,7 @@ CONVERTED: Final = "id/type-changed"
 """The rule broken by a response whose id has a different JSON type from the id of its request. Most clients do not
 match the two and keep waiting, although a line shows them as a pair."""
 
-ABRIDGED: Final = "[in part]"
+ABRIDGED: Final = "[partial]"
 """Comes before what a message says of which an imported log has only a part."""
 
 _TO_SERVER: Final = Span("→", "accent")
