@@ -5,7 +5,7 @@ contains much besides MCP. Each origin that receives JSON-RPC by POST counts as 
 its HTTP exchanges at paths that speak MCP and for `.well-known` documents. All other entries are skipped, and stderr says
 how many.
 
-**Where to find it.** In a browser, in the developer tools: Network, then Export HAR. The file is where you save it.
+**Where to find it.** In the developer tools of a browser: Network, then Export HAR. The file is where you save it.
 
 **What the capture contains.** The HTTP exchanges, with heads, decoded bodies, and times to the millisecond. A file may
 be up to 128 MiB long, and the head of a request or response up to 512 KiB. An entry that cannot be read, or has a date

@@ -30,7 +30,7 @@ another client.
 **What the capture contains.** See the table. Times are to the millisecond; a response has the time of its request plus its
 duration.
 
-**What is missing.** The original text of messages: they were parsed. From Protocol, messages that were cleared, and all but the newest 1,000
+**What is missing.** The original text of messages, because they were parsed. From Protocol, messages that were cleared, and all but the newest 1,000
 (or as many as Inspector is set to keep). From Network, credentials, which Inspector masks, and the events of streams that were
 opened with GET. A file may be up to 32 MiB long.
 

@@ -23,7 +23,7 @@ server, not that of another client.
 
 **What the capture contains.** The messages, with their times in milliseconds. Each server gets a capture.
 
-**What is missing.** The original text of messages: they were parsed. Messages that the filter hid when the file was exported, and stderr.
+**What is missing.** The original text of messages, because they were parsed. Messages that the filter hid when the file was exported, and stderr.
 Entries that are not messages with a server, such as those of OAuth, HTTP and apps, are skipped. The CLI replaces secrets. A file may
 be up to 32 MiB long.
 

@@ -5,7 +5,7 @@ A file of JSON-RPC messages, one per line, with nothing around them:
     {"jsonrpc":"2.0","id":1,"method":"initialize","params":{…}}
     {"jsonrpc":"2.0","id":1,"result":{…}}
 
-**Where to find it.** A program that appends every message to a file, or `tee` between a client and its server
+**Where to find it.** In a file to which a program appends every message, or `tee` between a client and its server
 (`tee in.jsonl | server | tee out.jsonl`), which writes one direction to each file. There is no standard place.
 
 **What the capture contains.** The messages in the order of the file. A line that is not JSON is left out; if the last

@@ -17,7 +17,7 @@ Streamable HTTP, what it sent. A conversation begins when the server is initiali
 the server, or has the name that the server gave itself. A message that is logged several times in a row, because the program has
 several handlers or because the SDK has several lines about it, is recorded once.
 
-**What is missing.** The original text of messages: they are rebuilt from what Python printed, so members without a value
+**What is missing.** The original text of messages. They are rebuilt from what Python printed, so members without a value
 are absent. Responses that a client over Streamable HTTP received as JSON and not as events. Everything over stdio, which
 the SDK does not log. HTTP itself. If a program talks to several servers at the same time, its log does not say which
 message belongs to which: they are recorded for the server to which it connected last. Times have no zone and are assumed to be in

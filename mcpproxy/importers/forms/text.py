@@ -12,9 +12,9 @@ sends and receives:
     Received: { jsonrpc: '2.0', id: 2, result: { tools: [ [Object] ] } }
     {"time":"2026-03-01T10:12:05Z","direction":"server_to_client","payload":{"jsonrpc":"2.0","id":3,"result":{}}}
 
-**Where to find it.** Wrappers of a transport of the TypeScript SDK that log `send` and `onmessage`; `LoggingTransport` of the
+**Where to find it.** In what such programs print: wrappers of a transport of the TypeScript SDK that log `send` and `onmessage`; `LoggingTransport` of the
 [Go SDK](https://github.com/modelcontextprotocol/go-sdk/blob/main/mcp/transport.go) (`write:`, `read:`); gateways and clients such as
-[Warp](https://github.com/tim-smart/effect-mcp/issues/18); conversations that people pasted. There is no standard place. This format is
+[Warp](https://github.com/tim-smart/effect-mcp/issues/18); or in conversations that people pasted. There is no standard place. This format is
 tried only if none of the others fits.
 
 **What the capture contains.** Objects with the member `jsonrpc`, on one line or over several indented lines, as JSON or as

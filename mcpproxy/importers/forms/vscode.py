@@ -21,7 +21,7 @@ starts. Editors based on VS Code write the same logs.
 **What the capture contains.** The messages between two starts of a server, with their times in milliseconds, the server's
 stderr, its exit status, and lines of its stdout that are not JSON.
 
-**What is missing.** The original bytes: messages were parsed. Times have no zone and are assumed to be in the zone of this machine; set `TZ` to
+**What is missing.** The original bytes, because messages were parsed. Times have no zone and are assumed to be in the zone of this machine; set `TZ` to
 import a log from elsewhere. If the server is reached over HTTP, the HTTP exchanges. At levels other than `debug` and `trace`, the
 messages.
 
