@@ -35,7 +35,7 @@ class Form:
     is_verbatim: bool = False
     """Whether frames are the bytes that crossed. If not, rules about bytes report nothing."""
     generality: int = 0
-    """More than 0 if lines of this form also stand in logs of other forms: it fits only if none with a lower number
+    """More than 0 if lines of this form are also in logs of other forms: it fits only if none with a lower number
     does."""
 
 

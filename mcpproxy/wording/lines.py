@@ -21,7 +21,7 @@ CONVERTED: Final = "id/type-changed"
 match the two and keep waiting, although a line shows them as a pair."""
 
 ABRIDGED: Final = "[partial]"
-"""Comes before what a message says of which an imported log has only a part."""
+"""Comes before what a message says of which an imported log holds only part."""
 
 _TO_SERVER: Final = Span("→", "accent")
 _TO_CLIENT: Final = Span("←", "accent")
