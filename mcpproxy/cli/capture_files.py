@@ -138,7 +138,7 @@ class CaptureFiles:
 
 def _is_other_file(output: str) -> bool:
     """Whether a path ends as a file's does that is not a capture, such as `x.json`, and is not a folder."""
-    return not output.endswith((SUFFIX, os.sep)) and bool(Path(output).suffix) and not os.path.isdir(output)
+    return not output.endswith((SUFFIX, "/")) and bool(Path(output).suffix) and not os.path.isdir(output)
 
 
 class _NoFile:

@@ -46,8 +46,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--personal",
         action="store_true",
-        help="also replace telephone numbers, bank accounts (IBAN) and MAC addresses; e-mail addresses, user names, hosts "
-        "and IP addresses are always replaced",
+        help="also replace telephone numbers, bank accounts (IBAN) and MAC addresses; e-mail addresses, user names, "
+        "hosts and IP addresses are always replaced",
     )
     parser.add_argument(
         "--only", metavar="EXPR", help="only messages that EXPR selects, each with its request or response"
