@@ -89,9 +89,9 @@ def check_options(command: Grammar) -> None:
         for spelling in re.findall(r"`([^`]+)`", names):
             name, _, value = spelling.partition(" ")
             documented[name] = value.replace("\\", "")
-    # Forms have an index of their own, which is generated.
+    # Log formats have an index of their own, which is generated.
     wanted = {
-        name: "FORM" if _names_form(option) else "|".join(option.words) or option.metavar
+        name: "FORMAT" if _names_form(option) else "|".join(option.words) or option.metavar
         for option in command.options
         for name in option.names
     }
@@ -107,7 +107,7 @@ def check_options(command: Grammar) -> None:
 
 
 def _names_form(option: Option) -> bool:
-    """Whether its words are the forms that can be imported."""
+    """Whether its words are the log formats that can be imported."""
     return option.names == ("--from",)
 
 

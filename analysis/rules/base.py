@@ -88,7 +88,7 @@ class Rule:
     needs_time: ClassVar[bool] = False
     """[T]: silent if times are not exact, as in some imported logs."""
     needs_bytes: ClassVar[bool] = False
-    """[B]: about bytes as they crossed; silent if the capture holds the text of a log instead."""
+    """[B]: about the original bytes; silent if the capture holds the text of a log instead."""
     needs_http: ClassVar[bool] = False
     """[H]: applies over HTTP only."""
     needs_lists: ClassVar[bool] = False

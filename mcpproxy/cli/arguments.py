@@ -147,19 +147,20 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(fail(f"{sanitise(message)}{near}; see {self.prog} --help", Exit.USAGE))
 
 
-def add_format(parser: argparse.ArgumentParser, *more: str) -> None:
+def add_format(parser: argparse.ArgumentParser, *more: str, of_json: str = "one JSON object per line") -> None:
     """Add `--format text|json` and its short form `--json`.
 
     Args:
         parser: the command's parser.
         more: further formats.
+        of_json: what `json` writes, if there are no further formats.
     """
     forms = "human-readable text (default), JSON lines, or a format for other tools"
     parser.add_argument(
         "--format",
         choices=("text", "json", *more),
         default="text",
-        help=forms if more else "human-readable text (default), or one JSON object per line",
+        help=forms if more else f"human-readable text (default), or {of_json}",
     )
     add_json(parser, SHORT_FORM)
 

@@ -1,6 +1,7 @@
 """The captures that `import` writes: where each goes, and that it appears when it is complete."""
 
 import os
+import shlex
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -15,6 +16,7 @@ from captures.publication import new_capture
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.outputs import written_line
 from mcpproxy.importers.conversations import Output
+from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
 BATCH: Final = 64 << 10
@@ -27,7 +29,13 @@ class CaptureFiles:
     """The new captures of one import. What is not complete when the block ends is deleted."""
 
     def __init__(self, output: str | None) -> None:
-        """`output` is a new file, or a folder, or None for the folder of captures."""
+        """`output` is a new file, or a folder, or None for the folder of captures.
+
+        Raises:
+            CaptureError: it looks like a file of another kind.
+        """
+        if output is not None and _is_other_file(output):
+            raise CaptureError(f"-o {output}: end a file's name with {SUFFIX}, or a folder's with /")
         self._output = output
         self._open: list[_CaptureFile] = []
         self._uses: dict[str, int] = {}
@@ -78,6 +86,10 @@ class CaptureFiles:
         else:
             self._publish(file)
 
+    def command_for(self, path: Path) -> str:
+        """Returns the command that shows a capture; `tui` lists only what is in the folder of captures."""
+        return "mcpproxy tui" if self._output is None else f"mcpproxy show {sanitise(shlex.quote(str(path)))}"
+
     def forget(self, file: "_CaptureFile") -> None:
         """Drops a capture that was published or deleted."""
         self._open.remove(file)
@@ -94,7 +106,7 @@ class CaptureFiles:
         if self._is_file:
             if self._uses:
                 raise CaptureError(
-                    f"cannot write {self._output}: the log holds several conversations, so -o has to name a folder"
+                    f"cannot write {self._output}: the log contains several conversations, so -o must name a folder"
                 )
             self._uses[name] = 1
             return choose_path(self._output, "", now_ns)
@@ -122,6 +134,11 @@ class CaptureFiles:
             self.code = fail(str(error), Exit.CANNOT_CREATE)
         else:
             self.count += 1
+
+
+def _is_other_file(output: str) -> bool:
+    """Whether a path ends as a file's does that is not a capture, such as `x.json`, and is not a folder."""
+    return not output.endswith((SUFFIX, "/")) and bool(Path(output).suffix) and not os.path.isdir(output)
 
 
 class _NoFile:
@@ -179,7 +196,9 @@ class _CaptureFile:
         written = self._capture.size
         self._stack.close()
         contents = count_text(self._lines, "record")
-        sys.stdout.write(written_line(self._path, contents, written, "`mcpproxy tui` shows it"))
+        sys.stdout.write(
+            written_line(self._path, contents, written, f"`{self._files.command_for(self._path)}` shows it")
+        )
 
     def _flush(self) -> None:
         try:

@@ -1,7 +1,7 @@
 """Convert logs and traces from other programs into captures.
 
-The form of FILE is recognised, or is given with --from (docs/imports has a page for each). Each conversation becomes a
-capture. Existing files are never overwritten.
+The format of FILE is recognised, or is given with --from. Each conversation becomes a capture. Existing files are never
+overwritten.
 """
 
 import argparse
@@ -20,10 +20,9 @@ from mcpproxy.importers.conversations import Conversations
 from mcpproxy.importers.form import Form, fitting_forms, forms
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
-from mcpproxy.wording.counts import count_text
 
 MAX_LISTED_MISTAKES: Final = 3
-"""How many mistakes are reported in full: a file of another form has one on every line."""
+"""How many mistakes are reported in full: a file of another format has one on every line."""
 _CAPTURE: Final = re.compile(rb'\{"seq":[0-9]+,"rec":"').match
 _ARCHIVES: Final = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
 """How zip, gzip, bzip2, xz, zstd and 7z begin."""
@@ -38,17 +37,17 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--from",
         dest="form",
-        metavar="FORM",
+        metavar="FORMAT",
         choices=list(forms()),
-        help=f"the form of FILE; by default, it is recognised: {', '.join(forms())}",
+        help=f"the format of FILE, if it is not recognised: one of {', '.join(forms())}",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE|DIR/",
-        help="a new file for one conversation, or a folder; by default, the folder of captures",
+        help="a new .mcpcap file for a log with one conversation, or a folder (default: the folder of captures)",
     )
-    parser.add_argument("--case", metavar="NAME", help="import only the conversation with this name")
+    parser.add_argument("--case", metavar="NAME", help="import only conversations with this name")
     return parser
 
 
@@ -85,14 +84,14 @@ def _check_kind(head: bytes, name: str) -> None:
         CaptureError: it is a capture or an archive.
     """
     if _CAPTURE(head):
-        raise CaptureError(f"cannot import {name}: it is a capture already; `mcpproxy show` shows it")
+        raise CaptureError(f"cannot import {name}: it is already a capture; `mcpproxy show` shows it")
     place, mark = _TAR
     if head.startswith(_ARCHIVES) or head[place] == mark:
         raise CaptureError(f"cannot import {name}: it is an archive; unpack it, and import the log in it")
 
 
 def _recognised(log: Log, name: str) -> str:
-    """The form that a log seems to have.
+    """The format that a log seems to have.
 
     Raises:
         CaptureError: it seems to have none, or several.
@@ -104,7 +103,7 @@ def _recognised(log: Log, name: str) -> str:
         titles = " or ".join(f"{forms()[form].title} ({form})" for form in fitting)
         raise CaptureError(f"cannot import {name}: it may be {titles}; choose with --from")
     raise CaptureError(
-        f"cannot import {name}: no form fits; name one with --from: {', '.join(forms())} (docs/imports describes them)"
+        f"cannot import {name}: its format is not recognised; choose one with --from: {', '.join(forms())}"
     )
 
 
@@ -137,7 +136,7 @@ def _report(
     options: argparse.Namespace,
 ) -> int:
     """Says what was left out and what the captures lack; returns the exit code."""
-    mistakes.finish("" if files.count else f"; is it in another form than {form_name}?")
+    mistakes.finish("" if files.count or files.code else f"; is it in another format than {form_name}?")
     if files.count:
         for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
             say(remark)
@@ -165,4 +164,4 @@ class _Mistakes:
     def finish(self, hint: str) -> None:
         """Reports how many there were in addition, with a hint."""
         if self.count > MAX_LISTED_MISTAKES:
-            say(f"left out of {self._file}: {count_text(self.count - MAX_LISTED_MISTAKES, 'more mistake')}{hint}")
+            say(f"left out of {self._file}: {self.count - MAX_LISTED_MISTAKES:,} more{hint}")

@@ -1,6 +1,6 @@
 """List likely secrets in captures, masked, with their frame and place.
 
-Returns 1 if there are any, so that a CI job can refuse to store or publish a capture.
+Exits with 1 if there are any, so that a CI job can refuse to store or publish a capture.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def _scan(path: Path, named: Path, options: argparse.Namespace) -> Exit:
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(named, listed, count)))
     if is_damaged:
-        say(f"{named} is damaged, and what is unreadable was not scanned; `mcpproxy verify` lists the damage")
+        say(f"{named} is damaged: unreadable parts were not scanned; `mcpproxy verify` lists the damage")
         return Exit.USAGE
     return Exit.FINDINGS if count else Exit.FINE
 

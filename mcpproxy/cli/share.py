@@ -1,7 +1,7 @@
 """Write a copy of a capture without its secrets, which you can give to others.
 
 Secrets, e-mail addresses, home directories, users and hosts are replaced by pseudonyms; the conversation stays as it
-was. Anything that cannot be parsed, such as stderr, is replaced entirely. The copy is a capture like any other. Look at
+was. Anything that cannot be parsed, such as stderr, is replaced entirely. The copy is a capture like any other. Review
 it before you publish it: no list of secrets is complete.
 """
 
@@ -24,9 +24,13 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of `share`."""
     parser = Parser("share", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the copy, a file NAME.mcpcap")
     parser.add_argument(
-        "--force", action="store_true", help="replace an earlier redacted copy of that name, but never a recording"
+        "-o", "--output", metavar="FILE", required=True, help="the file to write; its name must end in .mcpcap"
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace an earlier redacted copy of that name, or an empty file, but never a recording",
     )
     pattern = "a JSON Pointer with * for any name or index, the name of a member, or re:REGEX; can be repeated"
     parser.add_argument("--keep", metavar="PATTERN", action="append", default=[], help=f"keep what matches: {pattern}")
@@ -37,19 +41,20 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep-unparsed",
         action="store_true",
-        help="search stderr, broken frames and binary data as text, instead of replacing them whole",
+        help="search stderr, broken frames and binary data as text, instead of replacing them entirely",
     )
     parser.add_argument(
         "--personal",
         action="store_true",
-        help="also replace telephone numbers, bank accounts (IBAN) and MAC addresses",
+        help="also replace telephone numbers, bank accounts (IBAN) and MAC addresses; e-mail addresses, user names, "
+        "hosts and IP addresses are always replaced",
     )
     parser.add_argument(
         "--only", metavar="EXPR", help="only messages that EXPR selects, each with its request or response"
     )
     parser.add_argument("--last", metavar="AGE", type=age, help="only the end of the capture, such as 2m")
     parser.add_argument("--review", action="store_true", help="ask before each secret is replaced; needs a terminal")
-    add_format(parser)
+    add_format(parser, of_json="one JSON object")
     return parser
 
 

@@ -29,7 +29,7 @@ class CaptureLines:
         line = seal(self._seq - 1, t_ns, rec, middle)
         if len(line) > MAX_LINE_BYTES:
             raise InvalidLine(
-                f"too large: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE_BYTES:,} fit"
+                f"too large: record {self._seq - 1} has {len(line):,} bytes; the limit is {MAX_LINE_BYTES:,}"
             )
         return line
 

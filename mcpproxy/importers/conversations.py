@@ -88,7 +88,7 @@ class Conversations:
             conversation = None
         if conversation is None:
             if self._count == MAX_CONVERSATIONS:
-                return LeftOut(key[0], f"the log holds more than {MAX_CONVERSATIONS:,} conversations", event.name)
+                return LeftOut(key[0], f"the log contains more than {MAX_CONVERSATIONS:,} conversations", event.name)
             self._count += 1
             conversation = _Conversation(key[0], self._form_name, self._form, self._create)
         self._open[key] = conversation

@@ -2,7 +2,7 @@
 
 A browser's log holds much besides MCP. A server is an origin to which JSON-RPC is posted; of its exchanges,
 those at the paths that speak MCP are kept, and those for documents that describe it (`/.well-known/`). Everything else
-is left out and counted.
+is skipped and counted.
 """
 
 import re
@@ -130,7 +130,7 @@ def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0
             others += 1
     if not kept:
         first = next((f"{entry.place}: {entry.reason}" for entry in unreadable), "")
-        raise InvalidLine(first or f"none of its {count_text(others, 'HTTP exchange')} is with an MCP server")
+        raise InvalidLine(first or "it contains no HTTP exchange with an MCP server")
     for entry in unreadable:
         if entry.url and _origin(entry.url) and _origin(entry.url) not in kept:
             others += 1
@@ -138,12 +138,12 @@ def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0
             yield LeftOut(entry.place, entry.reason, _host(_origin(entry.url)))
     yield from (_case(origin, own) for origin, own in kept.items())
     if others:
-        yield Remark(f"{count_text(others, 'other exchange')} left out: not with an MCP server")
+        yield Remark(f"skipped {count_text(others, 'other exchange')}: not with an MCP server")
     taken = [logged for own in kept.values() for logged in own]
     untimed = sum(logged.is_stream and not any(event.at_ns is not None for event in logged.events) for logged in taken)
     if untimed:
         streams = count_text(untimed, "event stream")
-        yield Remark(f"{streams} without the times of events: all events have the time at which the stream ended")
+        yield Remark(f"no event times in {streams}: each event gets the time at which its stream ended")
 
 
 def _sorted_out(

@@ -1,4 +1,4 @@
-"""Forms of logs that can be imported: each is a module of the package `forms`, found by its name.
+"""Formats of logs that can be imported: each is a module of the package `forms`, found by its name.
 
 The docstring of the module is its page below docs/imports; see the recipe in CONTRIBUTING.
 """
@@ -18,7 +18,7 @@ from mcpproxy.importers.source import Log
 
 @dataclass(frozen=True)
 class Form:
-    """A form of logs."""
+    """A format of logs."""
 
     title: str
     """What such a log is, after "is": `a HAR file`."""
@@ -35,7 +35,7 @@ class Form:
     is_verbatim: bool = False
     """Whether frames are the bytes that crossed. If not, rules about bytes report nothing."""
     generality: int = 0
-    """More than 0 if lines of this form also stand in logs of other forms: it fits only if none with a lower number
+    """More than 0 if lines of this form are also in logs of other forms: it fits only if none with a lower number
     does."""
 
 

@@ -1,4 +1,4 @@
-"""The pages of the forms in docs/imports, from the docstrings of their modules; see `make import-docs`."""
+"""The pages of the log formats in docs/imports, from the docstrings of their modules; see `make import-docs`."""
 
 import inspect
 import sys
@@ -16,11 +16,11 @@ def pages() -> dict[str, str]:
 
 def _index() -> str:
     lines = [
-        "# Logs that can be imported",
+        "# Log formats",
         "",
-        f"[`mcpproxy import`](../commands/import.md) reads {len(forms())} forms of logs. {_NOTICE}",
+        f"[`mcpproxy import`](../commands/import.md) reads {len(forms())} formats. {_NOTICE}",
         "",
-        "| form | is |",
+        "| format | is |",
         "|---|---|",
         *(f"| [{name}]({name}.md) | {form.title} |" for name, form in forms().items()),
     ]
@@ -29,7 +29,7 @@ def _index() -> str:
 
 def _page(name: str) -> str:
     title, _, body = (inspect.getdoc(form_module(name)) or "").partition("\n")
-    return f"# {title.removesuffix('.')}: {name}\n\n`mcpproxy import --from {name} FILE`. {_NOTICE}\n{body}\n"
+    return f"# {title.removesuffix('.')} (`{name}`)\n\n`mcpproxy import --from {name} FILE`. {_NOTICE}\n{body}\n"
 
 
 def write_pages(folder: Path) -> None:

@@ -139,7 +139,7 @@ def whole_json(log: Log, advice: str, max_bytes: int = MAX_EXPORT_BYTES) -> Any:
     try:
         return loads(text)
     except JSONDecodeError as error:
-        raise InvalidLine(f"not JSON ({error})") from None
+        raise InvalidLine(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
 
 
 def consumed(entries: list[Any]) -> Iterator[tuple[int, Any]]:
@@ -184,7 +184,7 @@ def object_of(line: bytes) -> dict[str, Any]:
     try:
         read = loads(line)
     except JSONDecodeError as error:
-        raise InvalidLine(f"not JSON ({error})") from None
+        raise InvalidLine(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(read, dict):
         raise InvalidLine("expected a JSON object")
     return read

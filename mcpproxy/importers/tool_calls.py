@@ -89,4 +89,4 @@ class ToolCalls:
 
 
 def _unknown(server: str, place: str) -> LeftOut:
-    return LeftOut(place, "a call ends that does not begin in this log", server)
+    return LeftOut(place, "the end of a call whose start is not in this log", server)

@@ -10,7 +10,9 @@ from mcpproxy.wording.counts import count_text
 MAX_PLACES: Final = 3
 """How many places of a kind the text names."""
 _NAMED: Final = 10
-NOTHING_FOUND: Final = "no likely secrets found; no scan finds every secret, so look at it before you publish it"
+NOTHING_FOUND: Final = (
+    "no likely secrets found; no scan finds every secret, so review the capture before you publish it"
+)
 """The text for a capture without a likely secret; it must not sound like a promise."""
 
 
@@ -26,22 +28,22 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
     if account.unknown_left_out:
         yield f"  left out because their type is unknown: {count_text(account.unknown_left_out, 'record')}"
     if account.out_of_order:
-        yield f"  {count_text(account.out_of_order, 'record')} out of order left out"
+        yield f"  left out because they are out of order: {count_text(account.out_of_order, 'record')}"
     if kinds:
         width = max(len(kind) for kind in kinds) + 2
-        yield f"  {'what':<{width}}{'times':>7}  {'different':>9}  where"
+        yield f"  {'kind':<{width}}{'times':>7}  {'different':>9}  where"
         for kind, (count, different) in kinds.items():
             yield f"  {sanitise(kind):<{width}}{count:>7,}  {different:>9,}  {_places(account, kind)}"
     else:
         yield f"  {NOTHING_FOUND}"
     if account.left_out_values:
         values = count_text(account.left_out_values, "secret")
-        yield f"  replaced only where recognised, because there are too many or they are too long: {values}"
+        yield f"  not searched for elsewhere, because they are too many or too long: {values}"
     for why, count in account.unparsed.most_common():
         if why == "stderr":
             yield f"  {count_text(count, 'line of stderr', 'lines of stderr')} not parsed"
         else:
-            yield f"  {count_text(count, 'frame')} not parsed because {why}"
+            yield f"  {count_text(count, 'frame')} not parsed: {why}"
     share = account.bytes_kept / account.bytes_before if account.bytes_before else 1.0
     findings = (
         f"; {account.findings_kept:,} of {count_text(account.findings_before, 'finding')}"

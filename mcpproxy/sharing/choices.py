@@ -45,7 +45,7 @@ def _parsed(patterns: Iterable[str]) -> _Patterns:
             try:
                 parsed.regexes.append(re.compile(pattern.removeprefix(_REGEX)))
             except re.error as error:
-                raise InvalidPattern(f"{pattern}: {error}") from error
+                raise InvalidPattern(f"{pattern!r} is not a valid regular expression: {error}") from error
         elif pattern.startswith("/"):
             parsed.pointers.append(names(pattern))
         elif pattern:

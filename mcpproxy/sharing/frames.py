@@ -77,7 +77,7 @@ class FrameRedactor:
                 new = (text[:start] + self._redactor.document(text[start:], made)).encode("utf-8", "surrogatepass")
                 return RedactedBytes(new, made, is_same=verdict(new) == before)
             except (NotJson, UnicodeError):
-                why = "it is not JSON"
+                why = "not JSON"
             except SearchLimitReached as error:
                 why = str(error)
         new, made = raw, []
@@ -119,5 +119,5 @@ class FrameRedactor:
 
 def _why_unparsed(raw: bytes) -> str:
     if len(raw) > MAX_READER_JUDGED_BYTES:
-        return "it is too large"
-    return "it is nested too deeply" if nesting_depth(raw) > TOO_DEEP else ""
+        return "too large"
+    return "nested too deeply" if nesting_depth(raw) > TOO_DEEP else ""

@@ -20,8 +20,8 @@ CONVERTED: Final = "id/type-changed"
 """The rule broken by a response whose id has a different JSON type from the id of its request. Most clients do not
 match the two and keep waiting, although a line shows them as a pair."""
 
-ABRIDGED: Final = "[in part]"
-"""Comes before what a message says of which an imported log has only a part."""
+ABRIDGED: Final = "[partial]"
+"""Comes before what a message says of which an imported log holds only part."""
 
 _TO_SERVER: Final = Span("→", "accent")
 _TO_CLIENT: Final = Span("←", "accent")

@@ -24,7 +24,7 @@ MARKS: Final = {
     "G": ("needs_session", "silent if the session is a guess, because several clients without session ids look alike"),
     "E": ("at_end", "decided when the session or the capture ends"),
     "T": ("needs_time", "silent if times are not exact, as in some imported logs"),
-    "B": ("needs_bytes", "about bytes as they crossed; silent for imported logs that hold text instead"),
+    "B": ("needs_bytes", "about the original bytes; silent for imported logs that contain text instead"),
     "H": ("needs_http", "holds over HTTP alone"),
     "L": ("needs_lists", "needs a complete list that the server has sent"),
     "O": ("once", "reported the first time for each sender and session, then counted"),

@@ -1,6 +1,6 @@
-"""Logs of MCP servers in Claude Code.
+"""Claude Code MCP logs.
 
-Claude Code logs which tools it called, what servers wrote to stderr, and what else it did with them, in files of JSON for each
+Claude Code logs which tools it called, what servers wrote to stderr, and what else it did with them, in JSON files for each
 server, or in its debug log:
 
     {"debug":"Calling MCP tool: read_note","timestamp":"2026-03-01T09:12:05.377Z","sessionId":"…","cwd":"…"}
@@ -8,25 +8,25 @@ server, or in its debug log:
 
     2026-03-01T09:12:05.612Z [DEBUG] MCP server "notes": Tool 'read_note' completed successfully in 235ms
 
-**Where it comes from.** The files of a server are in `claude-cli-nodejs/FOLDER/mcp-logs-NAME` below
+**Where to find it.** The logs of a server are in `FOLDER/mcp-logs-NAME` under
 
 | system | folder |
 |---|---|
-| macOS | `~/Library/Caches` |
+| macOS | `~/Library/Caches/claude-cli-nodejs` |
 | Windows | `%LOCALAPPDATA%\\claude-cli-nodejs\\Cache` |
-| Linux | `~/.cache` |
+| Linux | `~/.cache/claude-cli-nodejs` |
 
-where FOLDER is the working directory with dashes. Since the end of 2025 they are `.jsonl`, with an object on each line; before
-that they were `.txt`, an array of them. The debug log is `~/.claude/debug/SESSION.txt`, which `claude --debug` writes, or the
-file named with `--debug-file`; what `--mcp-debug` wrote to the terminal is read, too.
+FOLDER is the path of the working directory with dashes in place of separators. Since the end of 2025, the files are `.jsonl`, with
+an object on each line; before that they were `.txt`, an array of objects. The debug log is `~/.claude/debug/SESSION.txt`, which
+`claude --debug` writes, or the file named with `--debug-file`. What `--mcp-debug` wrote to the terminal can also be imported.
 
-**What a capture of it holds.** Calls of tools: their names, when they began and ended, and what errors say; the server's stderr.
-Claude Code logs no ids, so calls are numbered by the import (`"call 1"`), and a call that ends is taken to be the oldest one of
-its tool. The frames are incomplete: arguments are empty, and so are results, unless they are errors. Of a line of stdout that is
-not JSON, the first ten characters are there. Servers and sessions have their own captures.
+**What the capture contains.** Tool calls: their names, when they began and ended, and what errors say; the server's stderr.
+Claude Code logs no ids, so `import` numbers the calls (`"call 1"`), and a call that ends is assumed to be the oldest open one of
+its tool. The frames are partial: arguments are empty, and so are results, unless they are errors. If a line of stdout is
+not JSON, the capture has its first ten characters. Each server and each session has its own capture.
 
-**What it lacks.** All other messages. In `.jsonl` and `.txt` files, the name of the server, which is that of the folder: keep the
-file in a folder of that name. In output of a terminal, times.
+**What is missing.** All other messages. In `.jsonl` and `.txt` files, the name of the server, which is taken from the folder: keep the
+file in a folder of that name. In terminal output, times.
 
 Sources: logs [of the debug log](https://github.com/anthropics/claude-code/issues/30147),
 [of the array](https://github.com/utensils/mcp-nixos/issues/31); [where the files are](https://github.com/anthropics/claude-code/issues/69427).
@@ -132,7 +132,7 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
             name, text = (match[group].decode("utf-8", "replace") for group in ("name", "text"))
             last = _Entry(name, "", stamp_ns, text, place)
             if not line.endswith(b"\n") and (_CALLING(text) or _FAILED(text)):
-                yield LeftOut(place, "the last line may be cut", name)
+                yield LeftOut(place, "the last line may be truncated", name)
             else:
                 yield last
 
@@ -232,8 +232,8 @@ def _refused(entry: _Entry) -> Item | None:
 
 
 FORM = Form(
-    title="a log of Claude Code",
+    title="a Claude Code log",
     sniff=sniff,
     read=read,
-    lacks="a log of Claude Code has no messages, but only which tools were called and when, and stderr",
+    lacks="Claude Code logs no messages, only which tools were called and when, and stderr",
 )

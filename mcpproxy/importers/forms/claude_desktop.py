@@ -1,11 +1,11 @@
-"""Logs of Claude Desktop.
+"""Claude Desktop MCP logs.
 
-Claude Desktop logs what it exchanges with local servers, in a file for each server and in a common one:
+Claude Desktop logs what it exchanges with local servers, in one file for each server and in one for all of them:
 
     2026-03-01T09:40:01.045Z [files] [info] Message from client: {"method":"ping","jsonrpc":"2.0","id":1} { metadata: undefined }
     2026-03-01T09:40:01.051Z [files] [info] Message from server: {"jsonrpc":"2.0","id":1,"result":{}} { metadata: undefined }
 
-**Where it comes from.** The files are `mcp-server-NAME.log` and `mcp.log`:
+**Where to find it.** The files are `mcp-server-NAME.log` and `mcp.log`:
 
 | system | folder |
 |---|---|
@@ -14,18 +14,18 @@ Claude Desktop logs what it exchanges with local servers, in a file for each ser
 | Windows, from the Microsoft Store | `%LOCALAPPDATA%\\Packages\\Claude_…\\LocalCache\\Roaming\\Claude\\logs` |
 | Linux | `~/.config/Claude/logs` |
 
-**What a capture of it holds.** The messages between two starts of a server, with their times in milliseconds. From
-`mcp-server-NAME.log` also the server's stderr; it is logged without times, so each line has that of the entry before it.
-In `mcp.log` servers take turns, and each of them gets its own captures.
+**What the capture contains.** The messages between two starts of a server, with their times in milliseconds. From
+`mcp-server-NAME.log` also the server's stderr; it is logged without times, so each line has the time of the entry before it.
+`mcp.log` has entries of all servers, and each server gets its own captures.
 
-**What it lacks.** That depends on the version of Claude Desktop:
+**What is missing.** This depends on the version of Claude Desktop:
 
-- Until June 2026 the middle of every message of more than 512 characters is cut out. A frame of such a message is incomplete:
-  it holds what can be read of its beginning, and its id.
+- Until June 2026, the middle of every message of more than 512 characters was left out. The frame of such a message is partial:
+  it contains as much of the beginning as can be read, and the id.
 - Since then, messages are not logged, only their method, id and kind: `method="tools/call" id=3 params`,
-  `id=3 result(1 blocks)`. Frames of these are incomplete, too: their params or results are empty. The times of calls and
-  the codes of errors are there, the names of tools are not.
-- If the server writes a line to stdout that is not JSON, its first ten characters are logged, or nothing.
+  `id=3 result(1 blocks)`. These frames are partial, too: their params or results are empty. The times of calls and
+  the codes of errors are known, the names of tools are not.
+- If the server writes a line to stdout that is not JSON, only its first ten characters are logged, or nothing.
 - If two processes of the same server run at the same time, their messages cannot be told apart.
 
 Sources: [debugging](https://modelcontextprotocol.io/docs/tools/debugging), a log
@@ -137,7 +137,7 @@ class _Reader:
                 yield item
         if self._partial_count:
             messages = count_text(self._partial_count, "message")
-            yield Remark(f"{messages} incomplete: Claude Desktop logged only a part")
+            yield Remark(f"{messages} partial: that is all that Claude Desktop logged")
 
     def _note(self, item: Item) -> None:
         if isinstance(item, LoggedFrame):
@@ -206,7 +206,7 @@ def _message(entry: _Entry, side: Direction, place: str) -> Item:
     elif not is_json(body):
         raw, is_whole = (body, False) if entry.is_cut else (b"", True)
     if not raw:
-        return LeftOut(place, "the message is not JSON, and no summary that Claude Desktop writes", entry.name)
+        return LeftOut(place, "the message is neither JSON nor a summary that Claude Desktop writes", entry.name)
     return LoggedFrame(entry.name, side, raw, entry.stamp_ns, is_whole=is_whole, session=entry.session)
 
 
@@ -246,8 +246,8 @@ def _scalar(token: str | None) -> object:
 
 
 FORM = Form(
-    title="a log of Claude Desktop",
+    title="a Claude Desktop log",
     sniff=sniff,
     read=read,
-    lacks="a log of Claude Desktop has messages as they were parsed, not the bytes that crossed",
+    lacks="Claude Desktop logs parsed messages, not the original bytes",
 )

@@ -1,11 +1,11 @@
-"""Logs of MCP servers in Cursor.
+"""Cursor MCP logs.
 
 Cursor logs which tools it called, and what else it did with its servers:
 
     2026-03-01 10:12:05.377 [info] Calling tool 'read_note' with toolCallId: call_1
     2026-03-01 10:12:05.612 [info] Successfully called tool 'read_note'
 
-**Where it comes from.** The server's channel in the Output panel, from which it can be copied, or a file below
+**Where to find it.** The server's channel in the Output panel, from which it can be copied, or a file under
 
 | system | folder |
 |---|---|
@@ -13,15 +13,15 @@ Cursor logs which tools it called, and what else it did with its servers:
 | Windows | `%APPDATA%\\Cursor\\logs` |
 | Linux | `~/.config/Cursor/logs` |
 
-It is `…/mcp-server-user-NAME.log`, or `…/windowN/exthost/anysphere.cursor-mcp/MCP user-NAME.log`. Versions before June 2025 have
+It is `…/mcp-server-user-NAME.log`, or `…/windowN/exthost/anysphere.cursor-mcp/MCP user-NAME.log`. Versions before June 2025 write
 one file for all servers, `…/windowN/exthost/anysphere.cursor-always-local/Cursor MCP.log`.
 
-**What a capture of it holds.** Calls of tools: their names, when they began and ended, and what errors say. Cursor logs no ids,
-so calls are numbered by the import (`"call 1"`), and a call that ends is taken to be the oldest one of its tool. The frames are
-incomplete: arguments and results are empty. A line of stdout that is not JSON is there with its first ten characters. Errors in
-words that are not Cursor's own are taken to be the server's stderr.
+**What the capture contains.** Tool calls: their names, when they began and ended, and what errors say. Cursor logs no ids,
+so `import` numbers the calls (`"call 1"`), and a call that ends is assumed to be the oldest open one of its tool. The frames are
+partial: arguments and results are empty. If a line of stdout is not JSON, the capture has its first ten characters. Errors in
+words that are not Cursor's own are assumed to be the server's stderr.
 
-**What it lacks.** All other messages. The time zone: times are taken to be those of this machine, so set `TZ` for a log from
+**What is missing.** All other messages. Times have no zone and are assumed to be in the zone of this machine; set `TZ` to import a log from
 elsewhere. In the file for all servers, all but the last four characters of a server's name.
 
 Sources: logs [of one server](https://github.com/microsoft/mcp/issues/1045) and
@@ -130,8 +130,8 @@ def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | No
 
 
 FORM = Form(
-    title="a log of Cursor",
+    title="a Cursor log",
     sniff=sniff,
     read=read,
-    lacks="a log of Cursor has no messages, but only which tools were called and when, and no time zone",
+    lacks="Cursor logs no messages, only which tools were called and when, without a time zone",
 )

@@ -1,22 +1,22 @@
-"""HTTP archives (HAR).
+"""HAR files.
 
-HAR 1.2, as browsers, HTTP debuggers and [`mcpproxy export`](../exports/har.md) write it. Such a log usually contains much
-besides MCP. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with its
-HTTP exchanges at paths that speak MCP and for `.well-known` documents. All other entries are left out, and stderr says
+HTTP archives (HAR 1.2), as browsers, HTTP debuggers and [`mcpproxy export`](../exports/har.md) write them. Such a log usually
+contains much besides MCP. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with
+its HTTP exchanges at paths that speak MCP and for `.well-known` documents. All other entries are skipped, and stderr says
 how many.
 
-**Where it comes from.** In a browser, from the developer tools: Network, then Export HAR; it lies where you save it.
+**Where to find it.** In the developer tools of a browser: Network, then Export HAR. The file is where you save it.
 
-**What a capture of it holds.** The HTTP exchanges, with heads, decoded bodies, and times to the millisecond. A file may
+**What the capture contains.** The HTTP exchanges, with heads, decoded bodies, and times to the millisecond. A file may
 be up to 128 MiB long, and the head of a request or response up to 512 KiB. An entry that cannot be read, or has a date
-after 2115, is left out; one without a time has that of the entry before, marked as not exact, and one without a response
-was not answered.
+after 2115, is left out. An entry without a time gets the time of the entry before it, marked as not exact. An entry without a
+response is imported as a request that was not answered.
 
-**What it lacks.**
+**What is missing.**
 
 | missing | what the capture has instead |
 |---|---|
-| when each event of a stream came, unless the file comes from `mcpproxy export` or has `_eventSourceMessages` | the time at which the stream ended, marked as not exact |
+| when each event of a stream arrived, unless the file comes from `mcpproxy export` or has `_eventSourceMessages` | the time at which the stream ended, marked as not exact |
 | how bodies were compressed or sent in chunks | `Content-Encoding` and `Transfer-Encoding` are left out |
 | connections that failed before a request, and HTTP/2 | requests are recorded as HTTP/1.1 |
 """
@@ -85,7 +85,7 @@ def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExc
             except InvalidLine as wrong:
                 yield UnreadableExchange(place, str(wrong), url or "")
         elif looks_like_web(url):
-            yield UnreadableExchange(place, "its URL cannot be read", "")
+            yield UnreadableExchange(place, "its URL is invalid", "")
 
 
 def _url(entry: object) -> str | None:
@@ -105,7 +105,7 @@ def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
     timings = _optional(values, "timings")
     ended_ns = begun_ns + _duration_ns(values.get("time"), timings)
     if ended_ns >= MAX_NS:
-        raise InvalidLine("expected an earlier end: `startedDateTime` and `time` lead to a year after 2115")
+        raise InvalidLine("`startedDateTime` plus `time` is after the year 2115")
     answered_ns = max(begun_ns, ended_ns - round((_amount(timings.get("receive")) or 0) * MS))
     status = response.get("status") or 0
     if type(status) is not int or not 0 <= status <= 999:
@@ -264,6 +264,6 @@ FORM = Form(
     title="a HAR file",
     sniff=sniff,
     read=read,
-    lacks="a HAR file does not record how bodies were compressed, or connections that failed before a request",
+    lacks="HAR files do not record how bodies were compressed, or connections that failed before a request",
     is_verbatim=True,
 )

@@ -1,6 +1,6 @@
-"""Exports of MCP Inspector.
+"""MCP Inspector exports.
 
-The Export buttons of [MCP Inspector](https://github.com/modelcontextprotocol/inspector), from version 2, write a JSON file for
+The Export buttons of [MCP Inspector](https://github.com/modelcontextprotocol/inspector), from version 2 on, write a JSON file for
 each of its tabs:
 
     [
@@ -15,27 +15,27 @@ each of its tabs:
       }
     ]
 
-| tab | file | what the capture holds |
+| tab | file | what the capture contains |
 |---|---|---|
 | Protocol (before 2.1, History) | `inspector-protocol-SERVER-TIME.json` | the messages |
-| Network | `inspector-network-SERVER-TIME.json` | the HTTP exchanges, sorted by server as [HAR files](har.md) are |
+| Network | `inspector-network-SERVER-TIME.json` | the HTTP exchanges, grouped by server as in [HAR files](har.md) |
 | Logs | `inspector-logs-SERVER-TIME.json` | the `notifications/message` of the server |
 | Console | `inspector-console-SERVER-TIME.json` | the server's stderr |
 
-Its list of servers (`mcp.json`) holds no conversation.
+Its list of servers (`mcp.json`) contains no conversation.
 
-**Where it comes from.** The browser saves it among its downloads. The session is that between Inspector and the server, not one of
+**Where to find it.** In the downloads folder of the browser. The session is the one between Inspector and the server, not that of
 another client.
 
-**What a capture of it holds.** See the table; times are to the millisecond. A response has the time of its request plus its
+**What the capture contains.** See the table. Times are to the millisecond; a response has the time of its request plus its
 duration.
 
-**What it lacks.** The text of messages: they were parsed. Of `protocol`, all but the newest 1,000 messages, or as many as Inspector
-is set to keep, and what was cleared. Of `network`, credentials, which Inspector masks, and the events of streams that were opened
-with GET. A file may be up to 32 MiB long.
+**What is missing.** The original text of messages, because they were parsed. From Protocol, messages that were cleared, and all but the newest 1,000
+(or as many as Inspector is set to keep). From Network, credentials, which Inspector masks, and the events of streams that were
+opened with GET. A file may be up to 32 MiB long.
 
 Sources: [types.ts](https://github.com/modelcontextprotocol/inspector/blob/main/core/mcp/types.ts) and
-[App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3; 2.12 writes the same.
+[App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3; version 2.12 writes the same.
 """
 
 import re
@@ -206,8 +206,8 @@ def _text(value: object) -> str:
 
 
 FORM = Form(
-    title="an export of MCP Inspector",
+    title="an MCP Inspector export",
     sniff=sniff,
     read=read,
-    lacks="an export of MCP Inspector has messages as they were parsed, and only those that it still showed",
+    lacks="MCP Inspector exports parsed messages, and only those that it still shows",
 )

@@ -1,6 +1,7 @@
-"""Traces of mcp-tape.
+"""mcp-tape traces.
 
-The JSONL of mcp-tape: the first line is about the session, then one for each message, and the server's exit:
+The JSONL files of mcp-tape: the first line is about the session, the next ones each contain a message, and the last one says how the
+server ended:
 
     {"v":1,"type":"meta","startedAt":"…","label":"files",…}
     {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{"jsonrpc":"2.0",…}}
@@ -8,13 +9,14 @@ The JSONL of mcp-tape: the first line is about the session, then one for each me
 
 `in` comes from the client, `out` from the server.
 
-**Where it comes from.** From mcp-tape, in the folder that it is given.
+**Where to find it.** In the folder that mcp-tape was given.
 
-**What a capture of it holds.** The messages, their times, and how the server ended; the label is the name. A rotated
-file has no first line, and is imported as an excerpt.
+**What the capture contains.** The messages, their times, and how the server ended; the label becomes the name. A rotated
+file has no first line, so the start of the session counts as not observed (`observed_start` is false), and rules with the
+[mark S](../commands/rule.md#marks) report nothing.
 
-**What it lacks.** Lines that were not JSON, stderr, the bytes as they crossed, and times below a millisecond; mcp-tape
-may have replaced secrets. A mistake in any line refuses the file.
+**What is missing.** Lines that are not JSON, stderr, the original bytes, and fractions of a millisecond. mcp-tape
+may have replaced secrets. If any line is invalid, nothing is imported.
 """
 
 import re
@@ -61,7 +63,7 @@ def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
                 continue
             side = _SIDES.get(values.get("dir"))
             if side is None:
-                raise InvalidLine("expected in or out in `dir`")
+                raise InvalidLine("expected `in` or `out` in `dir`")
             if "raw" not in values:
                 raise InvalidLine("expected a message in `raw`")
             stamp_ns = stamp_of_date(values.get("t"))
@@ -96,9 +98,9 @@ def _text_of(line: bytes, value: object) -> bytes:
 
 
 FORM = Form(
-    title="a trace of mcp-tape",
+    title="an mcp-tape trace",
     sniff=sniff,
     read=read,
-    lacks="a trace of mcp-tape lacks lines that were not JSON, stderr, and the bytes as they crossed",
+    lacks="mcp-tape does not record lines that are not JSON, stderr, or the original bytes",
     is_strict=True,
 )

@@ -1,4 +1,4 @@
-"""Logs of MCPJam Inspector.
+"""MCPJam Inspector logs.
 
 [MCPJam Inspector](https://github.com/MCPJam/inspector) shows the messages that it exchanges with servers, and exports them as one
 JSON file, the newest first:
@@ -15,20 +15,20 @@ JSON file, the newest first:
       }
     ]
 
-With `--rpc`, its CLI adds them to the output of a command, in the member `_rpcLogs`. Both are read.
+With `--rpc`, its CLI adds them to the output of a command, in the member `_rpcLogs`. Both can be imported.
 
-**Where it comes from.** The button "Export logs as JSON file" of the logs, which saves `json-rpc-logs-TIME.json` among the downloads
-of the browser, and "Copy logs"; or `mcpjam … --format json --rpc`. The session is that between MCPJam and the server, not one of
-another client.
+**Where to find it.** In the downloads folder of the browser, where the button "Export logs as JSON file" saves
+`json-rpc-logs-TIME.json`; or use "Copy logs", or `mcpjam … --format json --rpc`. The session is the one between MCPJam and the
+server, not that of another client.
 
-**What a capture of it holds.** The messages with each server, a capture for each, with their times in milliseconds.
+**What the capture contains.** The messages, with their times in milliseconds. Each server gets a capture.
 
-**What it lacks.** The text of messages: they were parsed. Messages that the filter hid when the file was exported, and stderr. Entries
-that are not messages with a server, such as those of OAuth, of HTTP and of apps, are skipped. The CLI replaces secrets. A file may
+**What is missing.** The original text of messages, because they were parsed. Messages that the filter hid when the file was exported, and stderr.
+Entries that are not messages with a server, such as those of OAuth, HTTP and apps, are skipped. The CLI replaces secrets. A file may
 be up to 32 MiB long.
 
 Sources: [logger-view.tsx](https://github.com/MCPJam/inspector/blob/main/mcpjam-inspector/client/src/components/logger-view.tsx) and
-[rpc-logs.ts](https://github.com/MCPJam/inspector/blob/main/cli/src/lib/rpc-logs.ts) of 2.45.
+[rpc-logs.ts](https://github.com/MCPJam/inspector/blob/main/cli/src/lib/rpc-logs.ts) of version 2.45.
 """
 
 import re
@@ -96,8 +96,8 @@ def _frames(entry: object, default_name: str) -> list[LoggedFrame]:
 
 
 FORM = Form(
-    title="a log of MCPJam Inspector",
+    title="an MCPJam Inspector log",
     sniff=sniff,
     read=read,
-    lacks="a log of MCPJam Inspector has messages as they were parsed, and only those that it still showed",
+    lacks="MCPJam Inspector exports parsed messages, and only those that it still shows",
 )

@@ -1,22 +1,23 @@
-"""Sessions of mcpsnoop.
+"""mcpsnoop sessions.
 
-[mcpsnoop](https://github.com/kerlenton/mcpsnoop) keeps a file for each session, with a frame on each line:
+[mcpsnoop](https://github.com/kerlenton/mcpsnoop) writes a file for each session, with one frame per line:
 
     {"session_id":"notes-4711-7f3a","server_label":"notes","seq":1,"ts":"2026-03-01T10:12:05.377Z","direction":"c2s","transport":"stdio","raw":{"jsonrpc":"2.0","id":1,"method":"ping"}}
 
-and exports it as JSON (`mcpsnoop export -T json`) and as HAR (`-T har`), whose URLs begin with `mcp:`. All three are read.
+and exports it as JSON (`mcpsnoop export -T json`) and as HAR (`-T har`), whose URLs begin with `mcp:`. All three can be imported.
 
-**Where it comes from.** `mcpsnoop -- SERVER` and `mcpsnoop http` write to `sessions` in the folder `$MCPSNOOP_HOME`, or else
-`$XDG_STATE_HOME/mcpsnoop`, or else `~/.local/state/mcpsnoop`, on macOS, Windows and Linux alike. Exports lie in `exports`
+**Where to find it.** `mcpsnoop -- SERVER` and `mcpsnoop http` write to `sessions` in the folder `$MCPSNOOP_HOME`, or else
+`$XDG_STATE_HOME/mcpsnoop`, or else `~/.local/state/mcpsnoop`, on macOS, Windows and Linux. Exports are in `exports`
 next to it, or where `-o` says.
 
-**What a capture of it holds.** Of sessions and of their export as JSON: the messages as they crossed, with compacted white space;
-lines that are not JSON; the server's stderr; times to the nanosecond. Several sessions in one file become a capture each. A
-frame that mcpsnoop cut is recorded as incomplete. Of HAR: a request for each call, and its response.
+**What the capture contains.** From sessions, and from exports as JSON: the original messages, but with compacted white space;
+lines that are not JSON; the server's stderr; times to the nanosecond. Each session in a file becomes a capture. If
+mcpsnoop truncated a frame, it is partial. From HAR: a request for each call, and its response.
 
-**What it lacks.** Frames that mcpsnoop itself dropped, which stderr counts; white space; over HTTP, the exchanges. mcpsnoop may have
-replaced secrets by `[REDACTED]`. Of the export as JSON, numbers may be written differently; exports may be up to 32 MiB long. HAR also lacks notifications, stderr, ids, which are numbers that are counted here, and
-who sent a request, which its method decides.
+**What is missing.** Frames that mcpsnoop itself dropped, which stderr counts; white space; over HTTP, the exchanges. mcpsnoop may have
+replaced secrets by `[REDACTED]`. In exports as JSON, numbers may be written differently; exports may be up to 32 MiB long. HAR files
+also have no notifications, no stderr and no ids, so `import` numbers the requests; nor do they say who sent a request, so its
+method decides.
 
 Source: [frame.go](https://github.com/kerlenton/mcpsnoop/blob/main/internal/proxy/frame.go) and
 [har.go](https://github.com/kerlenton/mcpsnoop/blob/main/internal/exporter/har.go) of version 0.18.
@@ -94,7 +95,7 @@ def _frame(values: dict[str, Any], raw: bytes | None, name: str, session: str, t
     if side == "stderr":
         return LoggedStderr(name, raw, stamp_ns, session)
     if side not in ("c2s", "s2c"):
-        return LeftOut(place, "expected c2s, s2c, stderr or meta in `direction`", name)
+        return LeftOut(place, "expected `c2s`, `s2c`, `stderr` or `meta` in `direction`", name)
     is_whole = values.get("truncated") is not True
     return LoggedFrame(name, side, raw, stamp_ns, stamp_ns is not None, is_whole, session)
 
@@ -195,8 +196,8 @@ def _text(value: object) -> str:
 
 
 FORM = Form(
-    title="a session of mcpsnoop",
+    title="an mcpsnoop session",
     sniff=sniff,
     read=read,
-    lacks="a session of mcpsnoop has messages with compacted white space, and nothing of HTTP",
+    lacks="mcpsnoop compacts the white space of messages, and does not record HTTP",
 )

@@ -1,18 +1,18 @@
-"""Messages, one per line.
+"""JSON-RPC messages, one per line.
 
-A file of JSON-RPC messages, each on a line of its own and with nothing around it:
+A file of JSON-RPC messages, one per line, with nothing around them:
 
     {"jsonrpc":"2.0","id":1,"method":"initialize","params":{…}}
     {"jsonrpc":"2.0","id":1,"result":{…}}
 
-**Where it comes from.** A program that appends every message to a file, or `tee` between a client and its server
-(`tee in.jsonl | server | tee out.jsonl`), which keeps one direction in each file. It has no usual place.
+**Where to find it.** In a file to which a program appends every message, or `tee` between a client and its server
+(`tee in.jsonl | server | tee out.jsonl`), which writes one direction to each file. There is no standard place.
 
-**What a capture of it holds.** The messages in the order of the file. A line that is not JSON is left out; if the last
-line is cut, its frame is recorded as incomplete.
+**What the capture contains.** The messages in the order of the file. A line that is not JSON is left out; if the last
+line is truncated, its frame is partial.
 
-**What it lacks.** Times, stderr, and who sent what: the method decides, and a response comes from the side that did not
-send its request. If only one direction was logged, messages that both sides may send are taken to have that direction.
+**What is missing.** Times, stderr, and who sent which message: its method decides, and a response comes from the side that did not
+send its request. If only one direction was logged, messages that both sides may send are assumed to have that direction.
 """
 
 from collections.abc import Iterator
@@ -55,8 +55,8 @@ def _is_message(line: bytes) -> bool:
 
 
 FORM = Form(
-    title="a file with a JSON-RPC message on each line",
+    title="a file with one JSON-RPC message per line",
     sniff=sniff,
     read=read,
-    lacks="such a file has no times, and directions are guessed",
+    lacks="this format has no times, and directions are guessed",
 )

@@ -1,20 +1,20 @@
-"""Flow files of mitmproxy.
+"""mitmproxy flow files.
 
-What `mitmdump -w FILE` and mitmproxy's own Save write. They are sorted by server as [HAR files](har.md) are.
+Files that `mitmdump -w FILE` and the Save command of mitmproxy write. Flows are grouped by server as in [HAR files](har.md).
 
-**Where it comes from.** It lies where you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
-server. Files of mitmproxy 11 and 12, which write version 21 of the flow format, have been tried; later versions are read
-as long as they keep the members of a flow.
+**Where to find it.** Where you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
+server. This was tested with mitmproxy 11 and 12, which write version 21 of the flow format; later versions can be imported
+as long as the members of a flow stay the same.
 
-**What a capture of it holds.** The HTTP exchanges with their heads, bodies and times. A file may hold up to 256 MiB of
-flows, and each flow up to 64 MiB. A flow that cannot be read is left out; so is all that follows bytes that are not a
-flow.
+**What the capture contains.** The HTTP exchanges with their heads, bodies and times. A file may contain up to 256 MiB of
+flows, and a flow may be up to 64 MiB long. A flow that cannot be read is left out. If bytes are not a flow, everything after them is
+left out, too.
 
-**What it lacks.**
+**What is missing.**
 
 | missing | what the capture has instead |
 |---|---|
-| when each event of a stream came | the time at which the stream ended, marked as not exact |
+| when each event of a stream arrived | the time at which the stream ended, marked as not exact |
 | bodies that were streamed through | empty bodies, marked as missing |
 | how bodies were split into chunks, connections that failed before a request, and HTTP/2 | requests are recorded as HTTP/1.1 |
 """
@@ -89,7 +89,7 @@ class _Flows:
         except InvalidLine as wrong:
             if not number:
                 raise
-            yield UnreadableExchange(f"flow {number}", f"{wrong}; all that follows is left out", "")
+            yield UnreadableExchange(f"flow {number}", f"{wrong}; everything after it is left out", "")
         if not number:
             raise InvalidLine("expected a flow, such as `mitmdump -w FILE` writes")
 
@@ -261,9 +261,9 @@ def _items(data: memoryview, offset: int, depth: int) -> Iterator[Any]:
 
 
 FORM = Form(
-    title="a flow file of mitmproxy",
+    title="a mitmproxy flow file",
     sniff=sniff,
     read=read,
-    lacks="a flow file does not record how bodies were split into chunks, or connections that failed before a request",
+    lacks="flow files do not record how bodies were split into chunks, or connections that failed before a request",
     is_verbatim=True,
 )

@@ -1,6 +1,6 @@
 """Frames, one per line.
 
-As a logger of a few lines writes them, all from one conversation over stdio, of any length:
+The frames of one conversation over stdio, of any length, as a logger of a few lines of code could write them:
 
     {"t":1795169702000000000,"dir":"c2s","raw":"{\\"jsonrpc\\":\\"2.0\\",\\"id\\":1,\\"method\\":\\"ping\\"}"}
 
@@ -11,16 +11,15 @@ As a logger of a few lines writes them, all from one conversation over stdio, of
 | `raw` | The text of the line on the wire, without its LF |
 | `raw_b64` | Instead of `raw`, if the line is not UTF-8: the same in base64 |
 
-**Where it comes from.** From you: it is the simplest form to write.
+**Where to find it.** Wherever your own logger writes it: this is the simplest format to write.
 
-**What a capture of it holds.** The bytes and times of the frames, exactly. The client's first message decides whether
+**What the capture contains.** The bytes and times of the frames, exactly. The client's first message decides whether
 the start of the session was observed. It was, if that message is `initialize`, `server/discover`, or any request with
-the protocol version in its `_meta`. Otherwise the file is an excerpt (`observed_start` is false in the header), and
-`check` does not report as missing what may have come before the excerpt: the rules with the
-[mark S](../commands/rule.md#marks) report nothing. The same applies if the client sends nothing within the first 1,000
-frames or the first MiB.
+the protocol version in its `_meta`. Otherwise the start of the session counts as not observed (`observed_start` is false), and rules with the
+[mark S](../commands/rule.md#marks) report nothing, so `check` does not report as missing what may have come before. The same applies
+if the client sends nothing within the first 1,000 frames or the first MiB.
 
-**What it lacks.** stderr, and how the server ended. A mistake in any line refuses the file.
+**What is missing.** Stderr, and how the server ended. If any line is invalid, nothing is imported.
 """
 
 from collections.abc import Iterator
@@ -51,9 +50,9 @@ def read(log: Log) -> Iterator[LoggedFrame]:
             if type(t_ns) is not int or not 0 <= t_ns < MAX_NS:
                 raise InvalidLine("expected whole nanoseconds in `t`")
             if side not in ("c2s", "s2c"):
-                raise InvalidLine("expected c2s or s2c in `dir`")
+                raise InvalidLine("expected `c2s` or `s2c` in `dir`")
             if t_ns < before_ns:
-                raise InvalidLine("expected a time in `t` that is not before that of the line above")
+                raise InvalidLine("`t` is earlier than in the line above")
         except InvalidLine as wrong:
             raise InvalidLine(f"line {number}: {wrong}") from None
         before_ns = t_ns
@@ -62,4 +61,4 @@ def read(log: Log) -> Iterator[LoggedFrame]:
         raise InvalidLine("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
 
 
-FORM = Form(title="a file with a frame on each line", sniff=sniff, read=read, is_strict=True, is_verbatim=True)
+FORM = Form(title="a file with one frame per line", sniff=sniff, read=read, is_strict=True, is_verbatim=True)

@@ -1,4 +1,4 @@
-"""Debug logs of the Python SDK.
+"""Python SDK debug logs.
 
 The modules `mcp.client.sse`, `mcp.client.streamable_http` and `mcp.server.sse` of the official Python SDK log every
 message at the level DEBUG, and `sse_starlette`, which sends the events of their servers, logs each event:
@@ -7,21 +7,22 @@ message at the level DEBUG, and `sse_starlette`, which sends the events of their
     2026-03-01 10:12:05,391 - mcp.client.sse - DEBUG - Received server message: root=JSONRPCResponse(jsonrpc='2.0', id=1, result={})
     2026-03-01 10:12:05,391 - sse_starlette.sse - DEBUG - chunk: b'event: message\\r\\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\\r\\n\\r\\n'
 
-**Where it comes from.** Any program that uses the package `mcp`, of versions 1 or 2, and calls, for example,
-`logging.basicConfig(level=logging.DEBUG)`. It logs to stderr, or to the file that the program chooses; it has no usual place.
-What the format of the program puts in front of these words does not matter.
+**Where to find it.** Any program that uses the package `mcp`, of versions 1 or 2, and calls, for example,
+`logging.basicConfig(level=logging.DEBUG)`. It logs to stderr, or to a file that the program chooses; there is no standard place.
+What the program's log format puts in front of these words does not matter. As logs of other programs often contain such lines, this
+format is tried only if none of the others but `text` fits.
 
-**What a capture of it holds.** The messages in both directions of a client, or of a server over HTTP+SSE; of a server over
-Streamable HTTP, what it sent. A conversation begins when the server is initialized; its name is the host of
-the server, or the name that the server gave itself. A message that is logged several times in a row, because the program has
+**What the capture contains.** The messages in both directions of a client, or of a server over HTTP+SSE; of a server over
+Streamable HTTP, what it sent. A conversation begins when the server is initialized; it is named after the host of
+the server, or has the name that the server gave itself. A message that is logged several times in a row, because the program has
 several handlers or because the SDK has several lines about it, is recorded once.
 
-**What it lacks.** The text of messages: they are rewritten from what Python printed, so members without a value
+**What is missing.** The original text of messages. They are rebuilt from what Python printed, so members without a value
 are absent. Responses that a client over Streamable HTTP received as JSON and not as events. Everything over stdio, which
 the SDK does not log. HTTP itself. If a program talks to several servers at the same time, its log does not say which
-message is whose: they are recorded for the server to which it connected last. Times have no zone; they are taken to be those
-of this machine, so set `TZ` for a log from elsewhere. A log in which `rich` wrapped long lines holds them only roughly; such
-messages are recorded as incomplete.
+message belongs to which: they are recorded for the server to which it connected last. Times have no zone and are assumed to be in
+the zone of this machine; set `TZ` to import a log from elsewhere. If `rich` wrapped a long line, its message can be restored
+only approximately, and is partial.
 
 Sources: [streamable_http.py](https://github.com/modelcontextprotocol/python-sdk/blob/main/src/mcp/client/streamable_http.py),
 [sse.py](https://github.com/modelcontextprotocol/python-sdk/blob/main/src/mcp/server/sse.py), logs
@@ -210,6 +211,6 @@ FORM = Form(
     title="a debug log of the Python SDK",
     sniff=sniff,
     read=read,
-    lacks="such a log has messages as Python printed them, without a time zone and without HTTP",
-    generality=1,  # Logs of clients hold what their servers wrote to stderr.
+    lacks="the Python SDK logs messages as Python prints them, without a time zone and without HTTP",
+    generality=1,  # Logs of clients contain what their servers wrote to stderr.
 )

@@ -1,6 +1,6 @@
-"""Text with JSON-RPC messages.
+"""Text that contains JSON-RPC messages.
 
-Any text in which whole messages stand, each at the end of an entry, such as the output of a program that prints what its transport
+Any text with whole messages, each at the end of an entry, such as the output of a program that prints what its transport
 sends and receives:
 
     2026-03-01T10:12:05.377Z [transport] sending: {"jsonrpc":"2.0","id":1,"method":"tools/list"}
@@ -12,14 +12,14 @@ sends and receives:
     Received: { jsonrpc: '2.0', id: 2, result: { tools: [ [Object] ] } }
     {"time":"2026-03-01T10:12:05Z","direction":"server_to_client","payload":{"jsonrpc":"2.0","id":3,"result":{}}}
 
-**Where it comes from.** Wrappers of a transport of the TypeScript SDK that log `send` and `onmessage`; `LoggingTransport` of the
+**Where to find it.** In what such programs print: wrappers of a transport of the TypeScript SDK that log `send` and `onmessage`; `LoggingTransport` of the
 [Go SDK](https://github.com/modelcontextprotocol/go-sdk/blob/main/mcp/transport.go) (`write:`, `read:`); gateways and clients such as
-[Warp](https://github.com/tim-smart/effect-mcp/issues/18); conversations that people pasted. It has no usual place. This form is
-used only if no other fits.
+[Warp](https://github.com/tim-smart/effect-mcp/issues/18); or in conversations that people pasted. There is no standard place. This format is
+tried only if none of the others fits.
 
-**What a capture of it holds.** Objects with the member `jsonrpc`, on one line or over several indented lines, as JSON or as
-`console.log` prints them. Everything else is skipped. The direction comes from the words or arrows in front of a message, or in the
-line before it; if a message is a member of an object of JSON, also from those behind it:
+**What the capture contains.** Objects with the member `jsonrpc`, on one line or over several indented lines, as JSON or as
+`console.log` prints them. Everything else is skipped. The direction is read from the words or arrows in front of a message, or in the
+line before it; if the message is a member of a JSON object, also from the members after it:
 
 | in front | direction |
 |---|---|
@@ -27,13 +27,14 @@ line before it; if a message is a member of an object of JSON, also from those b
 | `server -> client`, `server_to_client`, `to client`, `from server`, `Remote→Local`, `stdout`, `s2c` | from the server |
 | `send`, `sending`, `sent`, `write`, `outgoing`, `-->`, `>>`, `→`, `📤` | from the side that wrote the log |
 | `receive`, `received`, `recv`, `read`, `incoming`, `<--`, `<<`, `←`, `📥` | from the other side |
-| none of them | that which the method implies; a response comes from the side that did not send its request |
+| none of these | the one that the method implies; a response comes from the side that did not send its request |
 
-The side that wrote the log is the one that sends, or does not receive, the first message that only one side may send.
+The side that wrote the log is found by the first message that only one side may send: it is the side that sends that message, or that
+does not receive it.
 
-**What it lacks.** Usually stderr, and often times; times without a zone are taken to be those of this machine. Which message belongs to
-which server, if there are several. What `console.log` does not print, such as `[Object]`: these messages are recorded as
-incomplete, and so are those that were cut or shortened by hand.
+**What is missing.** Usually stderr, and often times. Times without a zone are assumed to be in the zone of this machine; set `TZ` to import a
+log from elsewhere. If there are several servers, which message belongs to which. What `console.log` does not print, such as
+`[Object]`: these messages are partial, and so are those that were truncated or shortened by hand.
 """
 
 import io
@@ -211,9 +212,9 @@ def _time(context: str) -> LoggedTime:
 
 
 FORM = Form(
-    title="a text with JSON-RPC messages",
+    title="text that contains JSON-RPC messages",
     sniff=sniff,
     read=read,
-    lacks="such a text has messages as a program printed them, and does not always say who sent them, or when",
+    lacks="the text has messages as a program printed them, and does not always show who sent them, or when",
     generality=2,
 )

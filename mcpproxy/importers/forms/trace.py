@@ -1,6 +1,6 @@
 """Conversations, one per line.
 
-One conversation per line, shown here with line breaks for readability:
+Each line is a conversation, shown here with line breaks for readability:
 
 ```json
 {
@@ -39,15 +39,15 @@ Other members are ignored. Members of a frame:
 | `x` | HTTP: the number of the exchange, from 1 |
 | `by` | With `end`: `client` or `server`; if absent, the sender |
 | `cut` | With `end`: `true` if the response broke off; without it, one whose length was not announced is complete when the server closes |
-| `body` | HTTP, with `req`, `res` and `head`: `false` if there was, or may have been, a body that the log does not hold, such as that of a stream |
+| `body` | HTTP, with `req`, `res` and `head`: `false` if there was, or may have been, a body that the log does not contain, such as that of a stream |
 | `peer` | HTTP, with `req`: the address of the client. Exchanges of one peer share a connection; one without a peer has its own |
 
-**Where it comes from.** From tests and from you: mcpproxy's own tests are such files, and `check --trace` checks them.
+**Where to find it.** Wherever you write it: mcpproxy's own tests are such files, and `check --trace` checks them.
 
-**What a capture of it holds.** All of it. A conversation with a mistake in it is skipped entirely, and the others are
+**What the capture contains.** Everything. A conversation with an invalid frame is left out entirely, and the others are
 imported.
 
-**What it lacks.** Nothing: by definition, a frame without `t` follows the previous one after 10 ms.
+**What is missing.** Nothing. Times are always exact: by definition, a frame without `t` follows the previous one after 10 ms.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -150,7 +150,7 @@ class _FrameReader:
         else:
             t_ns = time * MS if isinstance(time, int) else round(time * MS)
         if t_ns < self._t_ns:
-            raise InvalidLine("expected a time in `t` that is not before that of the frame above")
+            raise InvalidLine("`t` is earlier than in the frame above")
         if t_ns >= MAX_NS:
             raise InvalidLine("expected an earlier time in the frames above")
         return t_ns
@@ -158,14 +158,14 @@ class _FrameReader:
     def _on_stdio(self, frame: dict[str, Any]) -> Step:
         pipe = _word(frame, "dir", _PIPES)
         if pipe in self._ended:
-            raise InvalidLine(f"expected nothing more from {pipe}, which has ended")
+            raise InvalidLine(f"{pipe} has already ended")
         kind, code = frame.get("k"), frame.get("code")
         if kind is None:
             return Step(self._t_ns, "line", pipe, raw_of(frame), _truth(frame, "noeol", default=False))
         if kind != "eof":
-            raise InvalidLine("expected eof in `k`, or none, on stdio")
+            raise InvalidLine("expected `eof` in `k`, or no `k`, on stdio")
         if code is not None and (pipe != "s2c" or type(code) is not int or abs(code) > MAX_NUMBER):
-            raise InvalidLine("expected a whole number in `code`, with `dir` s2c")
+            raise InvalidLine("expected a whole number in `code`, and `s2c` in `dir`")
         self._ended.add(pipe)
         return Step(self._t_ns, "eof", pipe, code=code)
 
@@ -176,7 +176,7 @@ class _FrameReader:
         if type(number) is not int or not 1 <= number <= MAX_NUMBER:
             raise InvalidLine("expected the number of the exchange, from 1, in `x`")
         if kind != "end" and number in self._closed:
-            raise InvalidLine(f"expected nothing more of exchange {number}, which has ended")
+            raise InvalidLine(f"exchange {number} has already ended")
         if kind == "req" and number in self._begun:
             raise InvalidLine(f"exchange {number} already exists: expected a new number in `x`")
         self._begun.add(number)
@@ -202,7 +202,7 @@ class _FrameReader:
             self._answered.add(number)
             return step._replace(raw=raw)
         if number in self._answered:
-            raise InvalidLine(f"expected one response in exchange {number}, which has one above")
+            raise InvalidLine(f"exchange {number} already has a response")
         head, body = response_of(raw)
         if not head.informational:
             self._answered.add(number)
@@ -217,7 +217,7 @@ def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
     for word in words:
         if value == word:
             return word
-    *most, last = words
+    *most, last = (f"`{word}`" for word in words)
     raise InvalidLine(f"expected {', '.join(most)}{' or ' if most else ''}{last} in `{name}`")
 
 
@@ -250,4 +250,4 @@ def read(log: Log) -> Iterator[Case | LeftOut]:
     return cases(read_lines(log.file))
 
 
-FORM = Form(title="a trace with a conversation on each line", sniff=sniff, read=read, is_strict=True, is_verbatim=True)
+FORM = Form(title="a trace with one conversation per line", sniff=sniff, read=read, is_strict=True, is_verbatim=True)

@@ -1,13 +1,13 @@
-"""Logs of MCP servers in Visual Studio Code.
+"""VS Code MCP logs.
 
-VS Code has a log for each MCP server. At the right level, it has the messages:
+Visual Studio Code has a log for each MCP server. At the right level, it contains the messages:
 
     2026-03-01 10:12:05.377 [debug] [editor -> server] {"jsonrpc":"2.0","id":1,"method":"ping"}
     2026-03-01 10:12:05.380 [debug] [server -> editor] {"jsonrpc":"2.0","id":1,"result":{}}
     2026-03-01 10:12:05.391 [warning] [server stderr] reading notes.txt
 
-**Where it comes from.** The Output panel (`MCP: List Servers`, the server, `Show Output`), from which it can be copied, or the
-file `mcpServer.mcp.config.….NAME.log` below
+**Where to find it.** The Output panel (`MCP: List Servers`, the server, `Show Output`), from which it can be copied, or the
+file `mcpServer.mcp.config.….NAME.log` under
 
 | system | folder |
 |---|---|
@@ -15,14 +15,15 @@ file `mcpServer.mcp.config.….NAME.log` below
 | Windows | `%APPDATA%\\Code\\logs\\…\\windowN` |
 | Linux | `~/.config/Code/logs/…/windowN` |
 
-Messages are logged at the level `debug`, in versions of 2025 at `trace`: `Developer: Set Log Level` sets it before the server
-is started. Editors that are made from VS Code write the same logs.
+Messages are logged at the level `debug`, in versions of 2025 at `trace`: set it with `Developer: Set Log Level` before the server
+starts. Editors based on VS Code write the same logs.
 
-**What a capture of it holds.** The messages between two starts of a server, with their times in milliseconds, the server's
+**What the capture contains.** The messages between two starts of a server, with their times in milliseconds, the server's
 stderr, its exit status, and lines of its stdout that are not JSON.
 
-**What it lacks.** The time zone: times are taken to be those of this machine, so set `TZ` for a log from elsewhere. Of a server
-over HTTP, the HTTP exchanges. At other levels than `debug` and `trace`, the messages.
+**What is missing.** The original bytes, because messages were parsed. Times have no zone and are assumed to be in the zone of this machine; set `TZ` to
+import a log from elsewhere. If the server is reached over HTTP, the HTTP exchanges. At levels other than `debug` and `trace`, the
+messages.
 
 Sources: [mcpServerRequestHandler.ts](https://github.com/microsoft/vscode/blob/main/src/vs/workbench/contrib/mcp/common/mcpServerRequestHandler.ts),
 [extHostMcpNode.ts](https://github.com/microsoft/vscode/blob/main/src/vs/workbench/api/node/extHostMcpNode.ts),
@@ -121,8 +122,8 @@ def _quoted(text: bytes) -> bytes | None:
 
 
 FORM = Form(
-    title="a log of VS Code",
+    title="a VS Code log",
     sniff=sniff,
     read=read,
-    lacks="a log of VS Code has messages only at the levels debug and trace, as they were parsed, and no time zone",
+    lacks="VS Code logs messages only at the levels debug and trace, parsed and without a time zone",
 )

@@ -110,14 +110,14 @@ def test_a_log_without_a_conversation_has_what_its_form_lacks_told(tmp_path: Pat
     log = stamp + b"Starting server deploy\n" + stamp + b"Connection state: Running\n"
     done = mcpproxy("import", "--from", "vscode", "-", "-o", tmp_path, stdin=log)
     assert (done.returncode, done.stderr.count(b"\n"), listed(tmp_path)) == (2, 1, [])
-    assert b"contains no conversation; a log of VS Code has messages only at the levels debug and trace" in done.stderr
+    assert b"contains no conversation; VS Code logs messages only at the levels debug and trace" in done.stderr
 
 
 def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) -> None:
     wrong = b'{"name":"w","transport":"stdio","frames":[{"dir":"c2s","raw":"{}"},{"dir":"up","raw":""}]}\n'
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a") + wrong + trace("b"))
     assert done.returncode == 2
-    assert done.stderr == b"mcpproxy: left out of -: line 2: frame 1: expected c2s, s2c or stderr in `dir`\n"
+    assert done.stderr == b"mcpproxy: left out of -: line 2: frame 1: expected `c2s`, `s2c` or `stderr` in `dir`\n"
     assert listed(tmp_path) == ["a.mcpcap", "b.mcpcap"]
 
 
@@ -126,13 +126,13 @@ def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=log)
     lines = done.stderr.splitlines()
     assert (done.returncode, len(lines)) == (2, 4)
-    assert re.fullmatch(rb"mcpproxy: left out of -: \d+ more mistakes; is it in another form than trace\?", lines[-1])
+    assert re.fullmatch(rb"mcpproxy: left out of -: \d+ more; is it in another format than trace\?", lines[-1])
 
 
 def test_one_conversation_can_go_into_a_named_file_and_several_cannot(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     several = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a", "b"))
-    expected = f"cannot write {path}: the log holds several conversations, so -o has to name a folder\n"
+    expected = f"cannot write {path}: the log contains several conversations, so -o must name a folder\n"
     assert (several.returncode, several.stdout, several.stderr.decode()) == (2, b"", f"mcpproxy: {expected}")
     assert list(tmp_path.iterdir()) == []
     one = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a"))
@@ -150,7 +150,7 @@ def test_what_a_log_lacks_is_told_of_what_was_imported_alone(tmp_path: Path) -> 
     there = f"{tmp_path}/out/example.com.mcpcap"
     first = mcpproxy("import", "--from", "har", tmp_path / "x.har", "-o", tmp_path / "out")
     assert (first.returncode, first.stdout.startswith(there.encode())) == (0, True), first.stdout
-    assert b"does not record" in first.stderr
+    assert b"do not record" in first.stderr
     done = mcpproxy("import", "--from", "har", tmp_path / "x.har", "-o", tmp_path / "out")
     expected = f"mcpproxy: {there} already exists; choose another folder\n"
     assert (done.returncode, done.stderr.decode()) == (73, expected)
@@ -178,7 +178,9 @@ def test_frames_become_one_capture_named_after_their_file(tmp_path: Path) -> Non
     (tmp_path / "my log.ndjson").write_bytes(FRAME)
     done = mcpproxy("import", "--from", "ndjson", "my log.ndjson", "--output", "out.mcpcap", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert re.fullmatch(r"out\.mcpcap: 3 records, [\d.]+ k?B; `mcpproxy tui` shows it\n", done.stdout.decode())
+    assert re.fullmatch(
+        r"out\.mcpcap: 3 records, [\d.]+ k?B; `mcpproxy show out\.mcpcap` shows it\n", done.stdout.decode()
+    )
     assert Capture(tmp_path / "out.mcpcap").header.members["name"] == "my-log"
 
 
@@ -222,6 +224,32 @@ def test_wrong_usage_is_one_line_and_makes_nothing(tmp_path: Path, words: list[s
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_output_that_looks_like_another_file_is_refused_unless_it_is_a_folder(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", "x.json", stdin=trace("a"), cwd=tmp_path)
+    expected = b"mcpproxy: -o x.json: end a file's name with .mcpcap, or a folder's with /\n"
+    assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (2, expected, [])
+    for output in ("x.json/", "x.json"):
+        done = mcpproxy(
+            "import", "--from", "trace", "-", "-o", output, stdin=trace(output.replace("/", "1")), cwd=tmp_path
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert len(listed(tmp_path / "x.json")) == 2
+
+
+def test_only_a_log_of_which_nothing_could_be_read_may_be_in_another_format(tmp_path: Path) -> None:
+    (tmp_path / "a.mcpcap").write_bytes(b"mine")
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a") + b"{}\n" * 5)
+    assert done.returncode == 73
+    assert done.stderr.endswith(b": 2 more\n")
+
+
+def test_the_command_that_is_named_shows_the_capture(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", "my logs/", stdin=trace("a"), cwd=tmp_path)
+    assert done.stdout.endswith(b"; `mcpproxy show 'my logs/a.mcpcap'` shows it\n")
+    done = mcpproxy("import", "--from", "trace", "-", stdin=trace("a"), MCPPROXY_CAPTURES=str(tmp_path / "captures"))
+    assert done.stdout.endswith(b"; `mcpproxy tui` shows it\n")
+
+
 def test_a_folder_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "file/out", stdin=trace("a", "b"))
@@ -253,18 +281,18 @@ def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no form fits; name one with --from: claude-code, "),
-        (b"\n\n", "no form fits"),
-        (b"Server started\n", "no form fits"),
-        (b"\0" * 100, "no form fits"),
+        (b"", "its format is not recognised; choose one with --from: claude-code, "),
+        (b"\n\n", "its format is not recognised"),
+        (b"Server started\n", "its format is not recognised"),
+        (b"\0" * 100, "its format is not recognised"),
         (
             b'{"jsonrpc":"2.0","name":"a","transport":"stdio","frames":[]}\n',
-            "it may be a file with a JSON-RPC message on each line (messages) or a trace with a conversation on each",
+            "it may be a file with one JSON-RPC message per line (messages) or a trace with one conversation per line",
         ),
         (b"PK\x03\x04....", "it is an archive; unpack it, and import the log in it"),
         (b"\x1f\x8b....", "it is an archive"),
         (b"log".ljust(257, b"\0") + b"ustar\x0000", "it is an archive"),
-        ((ROOT / "tests/corpus/captures/http.mcpcap").read_bytes()[:2000], "it is a capture already; `mcpproxy show`"),
+        ((ROOT / "tests/corpus/captures/http.mcpcap").read_bytes()[:2000], "it is already a capture; `mcpproxy show`"),
     ],
     ids=["empty", "blank", "text", "zeros", "two", "zip", "gzip", "tar", "capture"],
 )
@@ -286,8 +314,8 @@ def test_a_log_of_another_program_is_read_around_mistakes_and_they_are_named(tmp
         assert done.stdout.startswith(f"{tmp_path}/{encoding}/stdin.mcpcap: 7 records".encode())
         assert done.stderr.decode().splitlines() == [
             *(f"mcpproxy: left out of -: line {line}: expected a JSON-RPC message" for line in (2, 4, 6)),
-            "mcpproxy: left out of -: 2 more mistakes",
-            "mcpproxy: such a file has no times, and directions are guessed",
+            "mcpproxy: left out of -: 2 more",
+            "mcpproxy: this format has no times, and directions are guessed",
         ]
 
 
@@ -295,7 +323,7 @@ def test_several_conversations_are_never_written_into_one_file(tmp_path: Path) -
     log = (SAMPLES / "messages.jsonl").read_bytes()
     done = mcpproxy("import", "-", "-o", tmp_path / "x.mcpcap", stdin=log * 2)
     assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
-    assert done.stderr.endswith(b"the log holds several conversations, so -o has to name a folder\n")
+    assert done.stderr.endswith(b"the log contains several conversations, so -o must name a folder\n")
 
 
 def test_times_that_are_not_exact_never_look_exact(tmp_path: Path) -> None:

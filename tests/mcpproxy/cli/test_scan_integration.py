@@ -49,7 +49,7 @@ def test_a_clean_capture_is_fine_and_an_unreadable_one_is_not(capture: Path, tmp
     done = mcpproxy("scan", clean)
     assert (done.returncode, done.stdout.decode()) == (
         0,
-        f"{clean}: no likely secrets found; no scan finds every secret, so look at it before you publish it\n",
+        f"{clean}: no likely secrets found; no scan finds every secret, so review the capture before you publish it\n",
     )
     assert mcpproxy("scan", capture, tmp_path / "missing.mcpcap").returncode == 2
 
@@ -62,7 +62,7 @@ def test_damage_is_not_called_clean(tmp_path: Path) -> None:
         done = mcpproxy("scan", argument, stdin=stdin)
         assert done.returncode == 2
         assert done.stderr.decode() == (
-            f"mcpproxy: {name} is damaged, and what is unreadable was not scanned; `mcpproxy verify` lists the damage\n"
+            f"mcpproxy: {name} is damaged: unreadable parts were not scanned; `mcpproxy verify` lists the damage\n"
         )
 
 

@@ -63,7 +63,7 @@ def test_account_counts_the_records_out_of_order_that_the_copy_lacks(capture: Pa
     capture.write_bytes(b"".join([*lines[:3], forged, *lines[3:]]))
     copy, told, _ = share(capture)
     assert len(messages(copy)) == 2
-    assert f"  {len(lines) - 3} records out of order left out" in told.decode().splitlines()
+    assert f"  left out because they are out of order: {len(lines) - 3} records" in told.decode().splitlines()
     (row,) = mcpproxy("share", capture, "-o", capture.parent / "again.mcpcap", "--json").stdout.splitlines()
     assert json.loads(row)["out_of_order"] == len(lines) - 3
 
@@ -79,7 +79,7 @@ def test_secrets_go_and_the_account_says_which_and_where(capture: Path) -> None:
     text = printed.decode()
     assert "github" in text
     assert "/result/content/*/text" in text
-    assert "1 frame not parsed because it is not JSON" in text
+    assert "1 frame not parsed: not JSON" in text
     assert TOKEN not in text
     assert MAIL not in text
     assert [path.name for path in sorted(capture.parent.iterdir())] == ["copy.mcpcap", "original.mcpcap"]
@@ -113,7 +113,7 @@ def test_json_has_the_whole_account(capture: Path) -> None:
     account = json.loads(printed)
     assert account["records"] == 10
     assert {row["what"] for row in account["replaced"]} >= {"email", "unparsed"}
-    assert account["not_parsed"] == {"it is not JSON": 1}
+    assert account["not_parsed"] == {"not JSON": 1}
     assert account["findings"]["all"] == account["findings"]["unchanged"] > 0
 
 

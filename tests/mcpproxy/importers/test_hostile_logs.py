@@ -191,5 +191,5 @@ def test_conversations_beyond_the_limit_are_left_out_and_files_closed() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n'
     result = imported("messages", line * (MAX_CONVERSATIONS + 5))
     assert len(result.captures) == MAX_CONVERSATIONS
-    assert {left_out.reason for left_out in result.left_out} == {"the log holds more than 1,000 conversations"}
+    assert {left_out.reason for left_out in result.left_out} == {"the log contains more than 1,000 conversations"}
     assert MAX_OPEN_CONVERSATIONS < 256, "macOS"

@@ -12,8 +12,8 @@ def test_the_pages_are_current() -> None:
     assert files == pages(), "run `make import-docs`"
 
 
-def test_each_page_says_where_such_logs_lie_and_what_they_lack() -> None:
+def test_each_page_says_where_such_logs_are_and_what_is_missing() -> None:
     for name, text in pages().items():
         if name != "README.md":
-            for heading in ("**Where it comes from.**", "**What a capture of it holds.**", "**What it lacks.**"):
+            for heading in ("**Where to find it.**", "**What the capture contains.**", "**What is missing.**"):
                 assert heading in text, name

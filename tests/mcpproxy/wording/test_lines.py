@@ -159,10 +159,10 @@ def test_a_message_of_which_a_log_has_only_a_part_says_so() -> None:
     assert isinstance(answering, Response)
     call = answered({"id": 7, "result": {"content": []}})
     call.response = answering
-    assert line(asking, UNKNOWN).gist.text == '[in part] {"a":1}'
+    assert line(asking, UNKNOWN).gist.text == '[partial] {"a":1}'
     status = line(answering, Meaning(call)).status
     assert status is not None
-    assert (status.verdict, status.text) == ("ok", "[in part]")
+    assert (status.verdict, status.text) == ("ok", "[partial]")
 
 
 def test_a_late_answer_says_how_late_it_was() -> None:

@@ -133,7 +133,7 @@ def test_what_is_no_entry_is_left_out() -> None:
     result = imported("claude-code", log, "x.jsonl")
     assert [left_out.place for left_out in result.left_out] == ["line 2", "line 3", "line 4"]
     cut = imported("claude-code", debug_log("Calling MCP tool: read")[:-2])
-    assert [left_out.reason for left_out in cut.left_out] == ["the last line may be cut"]
+    assert [left_out.reason for left_out in cut.left_out] == ["the last line may be truncated"]
 
 
 def test_other_objects_are_not_recognised() -> None:

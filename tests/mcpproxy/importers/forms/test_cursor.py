@@ -69,7 +69,7 @@ def test_servers_that_share_a_log_have_their_own_captures() -> None:
 
 def test_an_end_without_a_beginning_is_left_out() -> None:
     result = log(entry(1, "Successfully called tool 'read'"), entry(2, "Calling tool 'read'"))
-    assert [left_out.reason for left_out in result.left_out] == ["a call ends that does not begin in this log"]
+    assert [left_out.reason for left_out in result.left_out] == ["the end of a call whose start is not in this log"]
     (capture,) = result.captures
     assert len(capture.frames) == 1
 

@@ -68,8 +68,8 @@ def test_what_was_exported_comes_back(recorded: Path, har: Path, tmp_path: Path)
     (made,), told = imported("har", har, tmp_path / "out")
     assert crossed(made) == crossed(recorded)
     assert told == [
-        "1 other exchange left out: not with an MCP server",
-        "a HAR file does not record how bodies were compressed, or connections that failed before a request",
+        "skipped 1 other exchange: not with an MCP server",
+        "HAR files do not record how bodies were compressed, or connections that failed before a request",
     ]
     header = Capture(made).header.members
     assert (header["imported"], header["transport"], header["observed_start"]) == ("har", "http", True)
@@ -97,9 +97,9 @@ def test_a_flow_file_of_mitmproxy_comes_back(recorded: Path, har: Path, tmp_path
     (made,), told = imported("mitmproxy", flow_file(har, tmp_path), tmp_path / "out")
     assert crossed(made) == crossed(recorded)
     assert told == [
-        "1 other exchange left out: not with an MCP server",
-        "1 event stream without the times of events: all events have the time at which the stream ended",
-        "a flow file does not record how bodies were split into chunks, or connections that failed before a request",
+        "skipped 1 other exchange: not with an MCP server",
+        "no event times in 1 event stream: each event gets the time at which its stream ended",
+        "flow files do not record how bodies were split into chunks, or connections that failed before a request",
     ]
     assert Capture(made).header.members["imported"] == "mitmproxy"
 
@@ -157,7 +157,7 @@ def test_each_server_of_a_browsers_log_is_a_capture(tmp_path: Path) -> None:
     )
     made, told = imported("har", file, tmp_path / "out")
     assert [path.name for path in made] == ["one.example.mcpcap", "two.example-8443.mcpcap"]
-    assert told[0] == "3 other exchanges left out: not with an MCP server"
+    assert told[0] == "skipped 3 other exchanges: not with an MCP server"
     assert [frame.raw.decode() for frame in frames(made[0])] == [json.dumps(PING), PONG]
     assert len({members["exchange"] for members in members_of(made[0], "exchange")}) == 2
     assert Capture(made[0]).header.members["wall_ns"] == 1_795_169_702_123_000_000
@@ -177,10 +177,10 @@ def test_entries_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> N
     done = mcpproxy("import", "--from", "har", log, "-o", tmp_path / "out")
     assert done.returncode == 2
     assert done.stderr.decode().replace("mcpproxy: ", "").replace(f"left out of {log}: ", "").splitlines()[:4] == [
-        "entry 0: its URL cannot be read",
+        "entry 0: its URL is invalid",
         "entry 2: the head of the request has 1,000,072 bytes; a capture holds 524,288",
         "entry 3: expected an object in `request`",
-        "3 other exchanges left out: not with an MCP server",
+        "skipped 3 other exchanges: not with an MCP server",
     ]
     (made,) = (tmp_path / "out").glob("*.mcpcap")
     assert len(frames(made)) == 2
@@ -194,7 +194,7 @@ def test_the_largest_heads_make_a_sound_capture(value: str, tmp_path: Path) -> N
 
 
 def test_a_record_that_no_reader_accepts_is_never_written() -> None:
-    with pytest.raises(InvalidLine, match=r"record 0 would have 8,\d{3},\d{3} bytes, and 8,388,608 fit"):
+    with pytest.raises(InvalidLine, match=r"record 0 has 8,\d{3},\d{3} bytes; the limit is 8,388,608"):
         CaptureLines().header("har", "http", "x" * (MAX_LINE_BYTES - 100))
 
 
@@ -226,7 +226,7 @@ def test_events_without_times_have_that_of_the_end_and_that_is_told(tmp_path: Pa
     streamed = entry("https://x/mcp", PING, f"data: {{}}\n\ndata: {PONG}\n\n", "text/event-stream")
     (made,), told = imported("har", written(tmp_path, streamed), tmp_path / "out")
     assert [frame.t_ns for frame in frames(made)] == [0, 12_500_000, 12_500_000]
-    assert told[0].startswith("1 event stream without the times of events")
+    assert told[0].startswith("no event times in 1 event stream")
 
 
 @pytest.mark.parametrize(
@@ -252,15 +252,15 @@ def test_events_without_times_have_that_of_the_end_and_that_is_told(tmp_path: Pa
         ),
         (
             json.dumps({"log": {"entries": [entry("http://[::1/mcp", PING, PONG)]}}).encode(),
-            "entry 0: its URL cannot be read",
+            "entry 0: its URL is invalid",
         ),
         (
             json.dumps({"log": {"entries": [entry(f"http://{'x' * 2000}/", PING, PONG)] * 3}}).encode(),
-            "entry 0: its URL cannot be read",
+            "entry 0: its URL is invalid",
         ),
         (
             json.dumps({"log": {"entries": [entry("https://x/", None, "")]}}).encode(),
-            "none of its 1 HTTP exchange is with an MCP server",
+            "it contains no HTTP exchange with an MCP server",
         ),
     ],
 )
@@ -359,8 +359,8 @@ def test_a_body_that_was_not_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "in.flow").write_bytes(b"".join(map(netstring, flows)))
     (made,), told = imported("mitmproxy", tmp_path / "in.flow", tmp_path / "out")
     assert told[:2] == [
-        "1 other exchange left out: not with an MCP server",
-        "1 event stream without the times of events: all events have the time at which the stream ended",
+        "skipped 1 other exchange: not with an MCP server",
+        "no event times in 1 event stream: each event gets the time at which its stream ended",
     ]
     assert told[2] == "1 body missing: mitmproxy streamed it without keeping it"
     ended = [members for members in members_of(made, "exchange") if members["stage"] == "end"]

@@ -25,7 +25,7 @@ def imported(tmp_path: Path, lines: list[str]) -> Path:
     done = mcpproxy("import", "--from", "mcp-tape", tmp_path / "in.jsonl", "-o", tmp_path / "out.mcpcap")
     assert (done.returncode, done.stderr.decode()) == (
         0,
-        "mcpproxy: a trace of mcp-tape lacks lines that were not JSON, stderr, and the bytes as they crossed\n",
+        "mcpproxy: mcp-tape does not record lines that are not JSON, stderr, or the original bytes\n",
     )
     assert mcpproxy("verify", tmp_path / "out.mcpcap").returncode == 0
     return tmp_path / "out.mcpcap"
@@ -61,7 +61,7 @@ def test_another_order_of_members_is_read_as_well(tmp_path: Path) -> None:
     ("line", "why"),
     [
         ("x", "line 1: not JSON"),
-        ('{"dir":"up","raw":1,"t":"2026-11-20T10:15:02Z"}', "line 1: expected in or out in `dir`"),
+        ('{"dir":"up","raw":1,"t":"2026-11-20T10:15:02Z"}', "line 1: expected `in` or `out` in `dir`"),
         ('{"dir":"in","t":"2026-11-20T10:15:02Z"}', "line 1: expected a message in `raw`"),
         ('{"dir":"in","raw":{},"t":"x"}', "line 1: expected a date and time in `t`"),
         ('{"type":"meta","v":2}', "line 1: expected version 1 in `v`"),

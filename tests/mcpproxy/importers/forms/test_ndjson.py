@@ -139,7 +139,7 @@ def test_a_giant_frame_is_written_in_parts() -> None:
         ('{"t":6,"dir":"stderr","raw":"{}"}', "in `dir`"),
         ('{"t":6,"dir":["c2s"],"raw":"{}"}', "in `dir`"),
         ('{"t":6,"dir":"c2s"}', "in `raw`"),
-        ('{"t":4,"dir":"c2s","raw":"{}"}', "not before"),
+        ('{"t":4,"dir":"c2s","raw":"{}"}', "`t` is earlier than in the line above"),
     ],
 )
 def test_a_wrong_line_is_named_with_what_is_expected(line: str, expected: str) -> None:
