@@ -26,6 +26,10 @@ _ASSIGNED: Final = re.compile(
 """For text in lower case. `&` ends a value where the next parameter of a form, an entity or a command follows."""
 _MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credential", "token", "key")
 _PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "pwd", "secret"})
+_BEFORE_PASSWORD: Final = re.compile(
+    rf"(?:{'|'.join(sorted(_PASSWORDS))})[\"']?[ \t]{{0,4}}(?:=>|:=|=|:)[ \t]{{0,4}}[\"']?\Z"
+)
+_MAX_NAME_CHARS: Final = 24
 _DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
 """How the value of the environment variables PWD and OLDPWD begins."""
 _PUBLIC: Final = "publickey"
@@ -72,6 +76,11 @@ def assigned(text: str, lower: str) -> Iterator[Secret]:
             # Otherwise the value may itself be a name, as in `token: token: …`.
     if "cookie" in lower:
         yield from _cookies(lower)
+
+
+def follows_password(text: str, start: int) -> bool:
+    """Whether what is before a position promises a password, as `password=` does, and `token=` does not."""
+    return _BEFORE_PASSWORD.search(text[max(0, start - _MAX_NAME_CHARS) : start].lower()) is not None
 
 
 def is_random(value: str) -> bool:
