@@ -20,6 +20,7 @@ from mcpproxy.sharing.notations import noted
 from mcpproxy.sharing.passwords import assigned
 from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
+from mcpproxy.sharing.punctuation import end_of_word
 from mcpproxy.sharing.word_lists import (
     COMMON_USERS,
     NETWORK_SCHEMES,
@@ -136,7 +137,7 @@ _PARAMETER: Final = re.compile(r"[?&;#](?P<name>[^=&;#]{0,100}+)=(?P<value>[^&;#
 # --- people and places
 
 _EMAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
+    r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}[A-Za-z]{2,24}+(?![A-Za-z0-9]|[.-][A-Za-z0-9])"
 )
 _HOME: Final = re.compile(
     r"(?:(?<![A-Za-z0-9_.])(?:/var|/export|/mnt/[a-z]|/cygdrive/[a-z]|/[a-z])?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,64}+|/)Users(?:\\{1,64}+|/)"
@@ -145,9 +146,10 @@ _HOME: Final = re.compile(
 HOME_MARKS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
 _HOST: Final = re.compile(
     r"(?<![A-Za-z0-9_.@/%-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}"
-    r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![.(\w-])"
+    r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![(\w-]|\.\w)"
 )
 _HOST_MARKS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
+_IN_PASSWORD: Final = re.compile(r"://[^\s/?#\"<>]{0,200}:[^\s/?#\"<>]{0,200}\Z").search
 _USER_BEFORE: Final = 200
 """Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
 
@@ -186,8 +188,8 @@ def _in_urls(text: str) -> Iterator[Secret]:
 def people(text: str) -> Iterator[Secret]:
     """E-mail addresses, users' names in paths and logins, hosts, network addresses, card numbers."""
     yield from _emails(text)
-    for name in _homes(text):
-        yield Secret(*name.span("user"), "user-name")
+    for start, end in _homes(text):
+        yield Secret(start, end, "user-name")
     yield from _hosts(text)
     yield from _in_logins(text)
     for start, end in addresses(text):
@@ -199,14 +201,17 @@ def people(text: str) -> Iterator[Secret]:
 def _emails(text: str) -> Iterator[Secret]:
     for match in _EMAIL.finditer(text) if "@" in text else ():
         before = text[max(0, match.start() - _USER_BEFORE) : match.start()]
-        is_password = before.endswith(":") and "://" in before.split()[-1]
-        if not is_password and not is_public_host(match[0].rpartition("@")[2]):
+        if _IN_PASSWORD(before) is None and not is_public_host(match[0].rpartition("@")[2]):
             yield Secret(*match.span(), "email")
 
 
-def _homes(text: str) -> Iterator[re.Match[str]]:
-    if any(mark in text for mark in HOME_MARKS):
-        yield from (match for match in _HOME.finditer(text) if is_user(match["user"]))
+def _homes(text: str) -> Iterator[tuple[int, int]]:
+    """Where the users' names in a text's paths of home directories are."""
+    for match in _HOME.finditer(text) if any(mark in text for mark in HOME_MARKS) else ():
+        start, end = match.span("user")
+        end = end_of_word(text, start, end)
+        if is_user(text[start:end]):
+            yield start, end
 
 
 def _hosts(text: str) -> Iterator[Secret]:
@@ -236,10 +241,11 @@ def _in_logins(text: str) -> Iterator[Secret]:
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
     """The URLs in a text, and those in them: where each begins, itself, and its authority."""
     for url in _URL.finditer(text) if "://" in text else ():
-        authority = _AUTHORITY.match(url[0])
+        whole = text[url.start() : end_of_word(text, *url.span())]
+        authority = _AUTHORITY.match(whole)
         if authority is not None:
-            yield url.start(), url[0], authority
-            for inner in _INNER_URL.finditer(url[0], authority.end()):
+            yield url.start(), whole, authority
+            for inner in _INNER_URL.finditer(whole, authority.end()):
                 authority = _AUTHORITY.match(inner[0])
                 if authority is not None:
                     yield url.start() + inner.start(), inner[0], authority
@@ -271,7 +277,7 @@ def is_user(name: str) -> bool:
 
 def home_users(text: str) -> Iterator[str]:
     """The names of users in a text's paths of home directories."""
-    return (match["user"] for match in _homes(text))
+    return (text[start:end] for start, end in _homes(text))
 
 
 _LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
