@@ -149,7 +149,8 @@ _HOST: Final = re.compile(
     r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![(\w-]|\.\w)"
 )
 _HOST_MARKS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
-_IN_PASSWORD: Final = re.compile(r"://[^\s/?#\"<>]{0,200}:[^\s/?#\"<>]{0,200}\Z").search
+_AFTER_AUTHORITY: Final = re.compile(r"[\s/?#\"<>]").search
+"""What cannot be in the user and the password of a URL."""
 _USER_BEFORE: Final = 200
 """Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
 
@@ -201,8 +202,14 @@ def people(text: str) -> Iterator[Secret]:
 def _emails(text: str) -> Iterator[Secret]:
     for match in _EMAIL.finditer(text) if "@" in text else ():
         before = text[max(0, match.start() - _USER_BEFORE) : match.start()]
-        if _IN_PASSWORD(before) is None and not is_public_host(match[0].rpartition("@")[2]):
+        if not _ends_in_password(before) and not is_public_host(match[0].rpartition("@")[2]):
             yield Secret(*match.span(), "email")
+
+
+def _ends_in_password(before: str) -> bool:
+    """Whether a text ends within the password of a URL, as `redis://:abc!` does."""
+    _, scheme, authority = before.rpartition("://")
+    return bool(scheme) and ":" in authority and _AFTER_AUTHORITY(authority) is None
 
 
 def _homes(text: str) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,7 @@ from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, S
 from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.patterns import credentials, people
 from mcpproxy.sharing.personal_numbers import personal_numbers
+from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.punctuation import end_of_word
 
@@ -127,7 +128,10 @@ def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secre
         end = secret.end
         if secret.kind not in _WITH_PUNCTUATION:
             end = end_of_word(text, secret.start, end)
-        yield secret if end == secret.end else secret._replace(end=end)
+        if end == secret.end:
+            yield secret
+        elif not is_placeholder(text[secret.start : end]):
+            yield secret._replace(end=end)
 
 
 class _DecodingLimit:

@@ -53,6 +53,7 @@ def shared(folder: Path, *texts: str) -> list[str]:
         ("see https://db8.nordfisk.io", "host db8.nordfisk.io is up", "db8.nordfisk.io"),
         ("see https://db8.nordfisk.io/a?key=Zx8823451qAb77Qr", "key Zx8823451qAb77Qr", "Zx8823451qAb77Qr"),
         ("it runs on db8.internal", "host db8.internal is up", "db8.internal"),
+        ("export ACME_KEY=Zx8823451qAb77Qr", "key Zx8823451qAb77Qr", "Zx8823451qAb77Qr"),
         ("mysql -u root -phunter2-Moth9", "use hunter2-Moth9 on x", "hunter2-Moth9"),
     ],
 )
@@ -104,3 +105,8 @@ def test_a_password_with_an_exclamation_mark_does_not_hide_the_host(tmp_path: Pa
     )
     assert new.count(host) == 2
     assert f"@{host}:5432/x" in new
+
+
+def test_a_placeholder_stays_before_a_full_stop(tmp_path: Path) -> None:
+    text = "Send Bearer YOUR_ACME_API_KEY. Or see https://github.com! Then https://localhost."
+    assert shared(tmp_path, text) == [text]
