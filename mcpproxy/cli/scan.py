@@ -5,6 +5,7 @@ Exits with 1 if there are any, so that a CI job can refuse to store or publish a
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,12 +62,13 @@ def _scan(path: Path, named: Path, options: argparse.Namespace) -> Exit:
     progress = Progress()
     progress.show(f"scanning {named}")
     rows: dict[tuple[str, str, str, str], list[Any]] = {}
-    count, is_damaged = 0, False
+    counts: Counter[bool] = Counter()
+    is_damaged = False
     for likely in likely_secrets(Capture(path), personal=options.personal):
         if isinstance(likely, Damage):
             is_damaged = True
             continue
-        count += 1
+        counts[likely.is_personal] += 1
         key = (likely.kind, likely.secret, likely.rec, likely.pointer)
         if key in rows:
             rows[key][1] += 1
@@ -78,11 +80,11 @@ def _scan(path: Path, named: Path, options: argparse.Namespace) -> Exit:
         for likely, times in listed:
             sys.stdout.write(json_line(_row(named, likely, times)))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(named, listed, count)))
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(named, listed, counts)))
     if is_damaged:
         say(f"{named} is damaged: unreadable parts were not scanned; `mcpproxy verify` lists the damage")
         return Exit.USAGE
-    return Exit.FINDINGS if count else Exit.FINE
+    return Exit.FINDINGS if counts else Exit.FINE
 
 
 def _row(path: Path, likely: "LikelySecret", times: int) -> dict[str, Any]:
@@ -98,14 +100,20 @@ def _row(path: Path, likely: "LikelySecret", times: int) -> dict[str, Any]:
     }
 
 
-def _lines(path: Path, listed: "list[tuple[LikelySecret, int]]", count: int) -> Iterable[str]:
+def _lines(path: Path, listed: "list[tuple[LikelySecret, int]]", counts: Counter[bool]) -> Iterable[str]:
+    """The text for people; `counts` has how many are personal, and how many are not."""
     from mcpproxy.report.sharing import NOTHING_FOUND
 
-    if not count:
+    if not counts:
         yield f"{sanitise(str(path))}: {NOTHING_FOUND}"
         return
-    more = "" if len(listed) < _MAX_LISTED_PLACES else f"; the first {_MAX_LISTED_PLACES:,} places are listed"
-    yield f"{sanitise(str(path))}: {count_text(count, 'likely secret')}{more}"
+    nouns = {False: "likely secret", True: "personal detail"}
+    what = " and ".join(
+        count_text(counts[is_personal], noun) for is_personal, noun in nouns.items() if counts[is_personal]
+    )
+    places = count_text(len(listed), "place")
+    where = f" at {places}" if len(listed) < _MAX_LISTED_PLACES else f"; the first {places} are listed"
+    yield f"{sanitise(str(path))}: {what}{where}"
     width = max(len(likely.kind) for likely, _ in listed)
     for likely, times in listed:
         where = sanitise(likely.pointer, 100) or ("text" if likely.rec == "frame" else likely.rec)

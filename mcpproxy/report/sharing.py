@@ -10,6 +10,13 @@ from mcpproxy.wording.counts import count_text
 MAX_PLACES: Final = 3
 """How many places of a kind the text names."""
 _NAMED: Final = 10
+_STAYING: Final = {
+    "phone-number": ("telephone number",),
+    "iban": ("bank account (IBAN)", "bank accounts (IBAN)"),
+    "mac-address": ("MAC address", "MAC addresses"),
+}
+"""Kind of number that only `--personal` replaces → its noun, and the plural."""
+REVIEW: Final = "no list of secrets is complete, so review the copy before you publish it"
 NOTHING_FOUND: Final = (
     "no likely secrets found; no scan finds every secret, so review the capture before you publish it"
 )
@@ -36,14 +43,7 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
             yield f"  {sanitise(kind):<{width}}{count:>7,}  {different:>9,}  {_places(account, kind)}"
     else:
         yield f"  {NOTHING_FOUND}"
-    if account.left_out_values:
-        values = count_text(account.left_out_values, "secret")
-        yield f"  not searched for elsewhere, because they are too many or too long: {values}"
-    for why, count in account.unparsed.most_common():
-        if why == "stderr":
-            yield f"  {count_text(count, 'line of stderr', 'lines of stderr')} not parsed"
-        else:
-            yield f"  {count_text(count, 'frame')} not parsed: {why}"
+    yield from _not_searched(account)
     share = account.bytes_kept / account.bytes_before if account.bytes_before else 1.0
     findings = (
         f"; {account.findings_kept:,} of {count_text(account.findings_before, 'finding')}"
@@ -57,6 +57,28 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
     if account.changed:
         frames = ", ".join(map(str, account.changed[:_NAMED])) + (", …" if len(account.changed) > _NAMED else "")
         yield f"  no longer the same kind of message: {count_text(len(account.changed), 'frame')} ({frames})"
+    if kinds:
+        yield f"  {REVIEW}"
+
+
+def _not_searched(account: RedactionAccount) -> Iterator[str]:
+    """What was not looked for everywhere, and what was not replaced piece by piece."""
+    if account.left_out_values:
+        values = count_text(account.left_out_values, "secret")
+        yield f"  not searched for elsewhere, because they are too many or too long: {values}"
+    for why, count in account.unparsed.most_common():
+        how = "searched as plain text" if account.keeps_unparsed else "replaced entirely"
+        if why == "stderr":
+            yield f"  {count_text(count, 'line of stderr', 'lines of stderr')} {how}"
+        else:
+            yield f"  {count_text(count, 'frame')} not parsed: {why}; {how}"
+    for pattern in account.unmatched:
+        yield f"  nothing matches --redact {sanitise(pattern, 60)}"
+    staying = [count_text(account.staying.counts[kind], *nouns) for kind, nouns in _STAYING.items()]
+    staying = [text for text in staying if not text.startswith("0 ")]
+    if staying:
+        least = "at least " if account.staying.is_partial else ""
+        yield f"  {least}{' and '.join(staying)} stay; --personal replaces them"
 
 
 def _places(account: RedactionAccount, kind: str) -> str:
@@ -85,6 +107,8 @@ def account_row(account: RedactionAccount) -> dict[str, Any]:
         ],
         "left_out_values": account.left_out_values,
         "not_parsed": dict(account.unparsed),
+        "unmatched": account.unmatched,
+        "staying": dict(account.staying.counts),
         "bytes": {"all": account.bytes_before, "unchanged": account.bytes_kept},
         "findings": {
             "all": account.findings_before,

@@ -9,6 +9,7 @@ from typing import Final
 from analysis.protocol.json_pointer import step
 from mcpproxy.sharing.json_places import Path as Way
 from mcpproxy.sharing.redaction import Replacement
+from mcpproxy.sharing.staying import StayingNumbers
 
 MAX_PLACES: Final = 2000
 """How many places are counted separately; a capture can have any number."""
@@ -45,6 +46,12 @@ class RedactionAccount:
     """How many of these bytes are unchanged in the copy."""
     replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many replacements there are, by kind and place."""
+    unmatched: list[str] = field(default_factory=list)
+    """Patterns of `--redact` that match nothing in the original. Text of the user."""
+    staying: StayingNumbers = field(default_factory=StayingNumbers)
+    """The telephone numbers, bank accounts and MAC addresses that are in the copy, if they are not to be replaced."""
+    keeps_unparsed: bool = False
+    """Whether what cannot be parsed was searched as plain text, and not replaced whole."""
     unparsed: Counter[str] = field(default_factory=Counter)
     """How many frames, and lines of stderr, were replaced whole or searched as plain text, by the reason."""
     changed: list[int] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Searches a whole capture for secrets, without writing anything: every frame, and the texts of every other record."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from captures.damage import Damage
@@ -21,10 +21,17 @@ class SearchedItem(NamedTuple):
     """Whether it is a frame of JSON, and not a text."""
 
 
-def searched_items(capture: Capture, redactor: Redactor) -> Iterator[SearchedItem | Damage]:
+def searched_items(
+    capture: Capture, redactor: Redactor, is_clean: Callable[[Frame], bool] = lambda _: False
+) -> Iterator[SearchedItem | Damage]:
     """Yields what is in a capture, searched, with the damage in which there could be more, in order.
 
     What cannot be parsed is searched as a text.
+
+    Args:
+        capture: the capture.
+        redactor: searches.
+        is_clean: whether nothing is in a frame, so that its text is not searched; False if that is not certain.
     """
     frames = FrameRedactor(redactor, keep_unparsed=True)
     for item in read_frames(capture):
@@ -34,10 +41,11 @@ def searched_items(capture: Capture, redactor: Redactor) -> Iterator[SearchedIte
         made: list[Replacement] = []
         is_parsed = False
         if isinstance(item, Frame):
-            redacted = frames.frame(
-                item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
-            )
-            made, is_parsed = redacted.replacements, not redacted.unparsed
+            if not is_clean(item):
+                redacted = frames.frame(
+                    item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
+                )
+                made, is_parsed = redacted.replacements, not redacted.unparsed
             texts = [text for text in (item.event_id, item.event) if text]
         else:
             texts = _texts(item)

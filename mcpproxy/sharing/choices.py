@@ -18,38 +18,51 @@ class InvalidPattern(ValueError):
 
 
 class _Patterns(NamedTuple):
-    """Patterns of one option."""
+    """Patterns of one option, each with its text as the user wrote it."""
 
-    pointers: list[list[str]]
-    names: frozenset[str]
-    regexes: list[re.Pattern[str]]
+    pointers: dict[str, list[str]]
+    names: dict[str, str]
+    """In lower case."""
+    regexes: dict[str, re.Pattern[str]]
+    matched: set[str]
+    """The texts of those that have matched something."""
 
     def covers(self, path: Path) -> bool:
         """Whether a pattern names a place, or a value that contains it."""
         if not self.pointers and not self.names:
             return False
         steps = steps_of(path)
-        if not self.names.isdisjoint(step.lower() for step in steps):
-            return True
-        return any(
-            len(pattern) <= len(steps)
-            and all(wanted in (_ANY, step) for wanted, step in zip(pattern, steps, strict=False))
-            for pattern in self.pointers
-        )
+        lower = {step.lower() for step in steps}
+        found = [text for text, name in self.names.items() if name in lower]
+        found += [text for text, pointer in self.pointers.items() if _is_above(pointer, steps)]
+        self.matched.update(found)
+        return bool(found)
+
+    @property
+    def unmatched(self) -> list[str]:
+        """The texts of those that have not matched anything."""
+        return [text for text in (*self.pointers, *self.names, *self.regexes) if text not in self.matched]
+
+
+def _is_above(pointer: Sequence[str], steps: Sequence[str]) -> bool:
+    """Whether a pointer names a place, or one above it."""
+    return len(pointer) <= len(steps) and all(
+        wanted in (_ANY, step) for wanted, step in zip(pointer, steps, strict=False)
+    )
 
 
 def _parsed(patterns: Iterable[str]) -> _Patterns:
-    parsed = _Patterns([], frozenset(), [])
+    parsed = _Patterns({}, {}, {}, set())
     for pattern in patterns:
         if pattern.startswith(_REGEX):
             try:
-                parsed.regexes.append(re.compile(pattern.removeprefix(_REGEX)))
+                parsed.regexes[pattern] = re.compile(pattern.removeprefix(_REGEX))
             except re.error as error:
                 raise InvalidPattern(f"{pattern!r} is not a valid regular expression: {error}") from error
         elif pattern.startswith("/"):
-            parsed.pointers.append(names(pattern))
+            parsed.pointers[pattern] = names(pattern)
         elif pattern:
-            parsed = parsed._replace(names=parsed.names | {pattern.lower()})
+            parsed.names[pattern] = pattern.lower()
         else:
             raise InvalidPattern("a pattern is empty")
     return parsed
@@ -81,19 +94,25 @@ class ShareChoices:
         self._answers: dict[str, bool] = {}
         """The last answer about each secret, of any kind."""
 
+    @property
+    def unmatched(self) -> list[str]:
+        """The patterns of `redact` that have matched nothing so far, here or in `unreviewed`."""
+        return self._redact.unmatched
+
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""
         return self._redact.covers(path)
 
     def matches(self, text: str) -> Iterator[Secret]:
         """What the user's expressions match."""
-        for regex in self._redact.regexes:
+        for pattern, regex in self._redact.regexes.items():
             for match in regex.finditer(text):
+                self._redact.matched.add(pattern)
                 yield Secret(*match.span(), "chosen")
 
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
         """Whether something stays although it looks like a secret."""
-        if self._keep.covers(path) or any(regex.fullmatch(secret) for regex in self._keep.regexes):
+        if self._keep.covers(path) or any(regex.fullmatch(secret) for regex in self._keep.regexes.values()):
             return True
         if self._review is None:
             return False

@@ -33,6 +33,7 @@ from mcpproxy.sharing.comparison import FindingCounts, finding_counts
 from mcpproxy.sharing.frames import FrameRedactor, RedactedBytes
 from mcpproxy.sharing.records import KNOWN_TYPES, RecordRedactor
 from mcpproxy.sharing.redaction import Replacement
+from mcpproxy.sharing.staying import StayingNumbers
 
 MAX_WAITING_BYTES: Final = 64 << 20
 _FRAME_MEMBERS: Final = frozenset(
@@ -70,6 +71,7 @@ class Copier:
         account: RedactionAccount,
         reading: Reading,
         held: int = MAX_WAITING_BYTES,
+        staying: StayingNumbers | None = None,
         is_unchanged: Callable[[Frame], bool] = lambda _: False,
     ) -> None:
         """Create a copier.
@@ -80,6 +82,7 @@ class Copier:
             account: counts what is done.
             reading: the reading of the original, from which nothing has been read yet.
             held: the most bytes of lines that wait.
+            staying: counts the personal numbers in the copy.
             is_unchanged: whether nothing in a frame is replaced, without parsing it; False if that is not certain.
         """
         self._frames = frames
@@ -89,6 +92,7 @@ class Copier:
         self.findings: FindingCounts = Counter()
         """The findings of the reading's rules; empty if it has no rules."""
         self._held = held
+        self._staying = staying
         self._is_unchanged = is_unchanged
         self._parts: dict[_Stream, _FrameParts] = {}
         self._waiting: list[tuple[Record, bytes]] = []
@@ -214,6 +218,10 @@ class Copier:
         if redacted.unparsed:
             self._account.unparsed[redacted.unparsed] += 1
 
+    def _count_staying(self, raw: bytes) -> None:
+        if self._staying is not None:
+            self._staying.count(raw)
+
     def _count_bytes(self, redacted: RedactedBytes, size: object) -> None:
         """Count the bytes of a frame or a part of one, and how many of them stay."""
         before = size if type(size) is int else 0
@@ -233,6 +241,7 @@ class Copier:
             raw, declared = self._giant(record, frame, parts)
         else:
             raw = self._redacted(frame).raw
+            self._count_staying(raw)
             is_same = raw == frame.raw and not made and "fault" not in values
             if is_same and record.line and _FRAME_MEMBERS.issuperset(values):
                 return record.line + b"\n"
@@ -293,6 +302,7 @@ class Copier:
         else:
             redacted = self._frames.line(raw)
             self._count(redacted)
+            self._count_staying(redacted.raw)
             if record.rec == "stderr":
                 delim, skipped = values.get("delim", "\n"), values.get("skipped")
                 middle = stderr_members(

@@ -23,6 +23,10 @@ _ENDINGS: Final = tuple((mark + blank, b" " + blank) for mark in (b".", b"/") fo
 """Characters that may be part of a token, at the end of a word, and what replaces them there."""
 _COLON_AFTER_TOKEN: Final = re.compile(rb":(?=[ \n:])(?<=[A-Za-z0-9_+/=.-]{16}:)")
 """After a shorter word, which is no token, a colon may be what a rule expects between a name and its token."""
+_KEY_BEGINS: Final = b"-----BEGIN"
+_MAX_KEYS: Final = 100
+"""How many private keys of one text the rules search for: each beginning of one without an end takes them as long as
+the rest of the text. Those in `patterns` find keys, too, in linear time."""
 
 SCAN_S: Final = 10.0
 """How long a text is searched at most; 16 MiB of ordinary text take a twentieth of a second."""
@@ -73,6 +77,8 @@ class KingfisherScanner:
             SearchLimitReached: the search takes too long.
         """
         raw = text.encode("utf-8", "replace")  # a lone surrogate counts as one character in both
+        if raw.count(_KEY_BEGINS) > _MAX_KEYS:
+            raw = raw.replace(_KEY_BEGINS, b" " * len(_KEY_BEGINS))
         found = dict.fromkeys(chain(self._found(raw), self._found(_words(raw))))
         if not found:
             return []

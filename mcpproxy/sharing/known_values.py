@@ -20,6 +20,7 @@ from analysis.protocol.methods import METHODS
 from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBERS, kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
+from mcpproxy.sharing.passwords import follows_password
 from mcpproxy.sharing.patterns import is_harmless_host
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import ACCOUNTS, FAMOUS_HOSTS, FILE_ENDINGS, NO_PASSWORDS, OBJECTS
@@ -69,6 +70,12 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?:\.[A-Za-z_$][A-Za-z
 _CAMEL_WORD: Final = re.compile(r"[A-Z]?[a-z]{2,}")
 _SHARE_OF_WORDS: Final = 0.8
 """The least part of the letters of an identifier that are in words: those of random text are in none."""
+_MAX_DIGITS: Final = 6
+"""The most digits of an identifier."""
+_TYPE: Final = re.compile(
+    r"(?:^|[a-z_])(?:[Uu]?[Ii]nt|[Ff]loat|[Bb]ase|[Ss]ha|SHA|[Mm]d|MD|[Uu]tf|UTF|[Aa]es|AES|[Ee]d|[Oo][Aa]uth)[0-9]"
+).search
+"""Names of types and algorithms with a number, such as `Uint8Array`."""
 _MIN_RANDOM_CHARS: Final = 16
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _BORDER: Final = re.compile(r"\b", re.ASCII)
@@ -100,7 +107,13 @@ def _is_identifier(value: str) -> bool:
         return False
     words = _CAMEL_WORD.findall(value)
     letters = sum(character.isalpha() for character in value)
-    return len(words) > 1 and sum(map(len, words)) >= _SHARE_OF_WORDS * letters
+    digits = sum(character.isdigit() for character in value)
+    return len(words) > 1 and digits <= _MAX_DIGITS and sum(map(len, words)) >= _SHARE_OF_WORDS * letters
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether what may be a name in code is a password after `password=`: it has digits, and not those of a type."""
+    return "." not in value and any(char.isdigit() for char in value) and _TYPE(value) is None
 
 
 def is_distinctive_host(host: str) -> bool:
@@ -145,7 +158,9 @@ class KnownValues:
             if _is_random(value):
                 self._add_secret(value)
         elif kind == "assigned-secret" and _is_identifier(value):
-            return  # `key: Uint8Array` is no password
+            # `key: Uint8Array` is no password; `password=Qwe9rtyMoth4` is one.
+            if follows_password(text, secret.start) and _is_mixed(value):
+                self._add_secret(value)
         elif kind not in _EXCLUDED_KINDS and not kind.endswith(_IDENTIFIERS):
             self._add_secret(value)
 

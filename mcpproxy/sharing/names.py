@@ -70,8 +70,16 @@ def is_protocol(path: Path) -> bool:
         and steps[0] in ENVELOPE
         and (
             (len(steps) == 2 and steps[1] in PROTOCOL)
+            or _is_task_id(steps)
             or (len(steps) > 2 and steps[1] == "_meta" and _is_known_meta(steps[2]))
         )
+    )
+
+
+def _is_task_id(steps: list[str]) -> bool:
+    """Whether a value in a result is the id of the task that was created, or of one in a list."""
+    return steps[-1] == "taskId" and (
+        steps[:-1] == ["result", "task"] or (len(steps) == 4 and steps[:2] == ["result", "tasks"])
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.passwords import is_random
+from mcpproxy.sharing.punctuation import end_of_word
 from mcpproxy.sharing.word_lists import NO_PASSWORDS
 
 _MIN_VARIABLE_CHARS: Final = 12
@@ -26,8 +27,14 @@ class _Notation(NamedTuple):
     """Whether a match is a secret."""
 
 
+def _value(match: re.Match[str]) -> str:
+    """The secret, without the punctuation of the sentence that ends with it."""
+    start, end = match.span("value")
+    return match.string[start : end_of_word(match.string, start, end)]
+
+
 def _is_random(match: re.Match[str]) -> bool:
-    value = match["value"]
+    value = _value(match)
     is_name = value.isupper() and value.replace("_", "").isalpha()  # DB_PASSWORD
     return not is_name and _is_password(match) and is_random(value)
 
@@ -37,12 +44,12 @@ def _is_under_name(match: re.Match[str]) -> bool:
 
 
 def _is_password(match: re.Match[str]) -> bool:
-    value = match["value"]
+    value = _value(match)
     return not is_harmless(value) and value.lower() not in NO_PASSWORDS
 
 
 def _is_key(match: re.Match[str]) -> bool:
-    value = match["value"]
+    value = _value(match)
     has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     # `S3_SSE_KEY = "fs.s3.sse.enabled"` is the name of a setting.
     return len(value) >= _MIN_VARIABLE_CHARS and has_both and "." not in value and is_random(value)

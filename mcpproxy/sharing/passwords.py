@@ -26,12 +26,18 @@ _ASSIGNED: Final = re.compile(
 """For text in lower case. `&` ends a value where the next parameter of a form, an entity or a command follows."""
 _MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credential", "token", "key")
 _PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "pwd", "secret"})
+_BEFORE_PASSWORD: Final = re.compile(
+    rf"(?:{'|'.join(sorted(_PASSWORDS))})[\"']?[ \t]{{0,4}}(?:=>|:=|=|:)[ \t]{{0,4}}[\"']?\Z"
+)
+_MAX_NAME_CHARS: Final = 24
 _DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
 """How the value of the environment variables PWD and OLDPWD begins."""
 _PUBLIC: Final = "publickey"
 """A `PublicKeyToken`, part of the name of a .NET assembly, is not secret."""
 _TOKEN_BEFORE: Final = re.compile(r"(?:^|[\n\"'{\x1f])[ \t]{0,40}|(?:access|api|auth|bearer|bot|refresh|session)[_-]?")
 _MAX_QUOTED_CHARS: Final = 200
+_MAX_READ_AGAIN: Final = 200
+"""How many characters of a value that is no secret are searched for further names."""
 _SHORTEST: Final = 3
 _SHORTEST_TOKEN: Final = 8
 _SENTENCE: Final = re.compile(r"[ \t]{1,4}+(?![a-z_.-]{1,40}[=:])[a-z]")
@@ -55,23 +61,32 @@ def assigned(text: str, lower: str) -> Iterator[Secret]:
         at = 0
         while match := _ASSIGNED.search(lower, at):
             start, end = match.span("value")
-            is_directory = match["name"] == "pwd" and _DIRECTORY(match["value"])
-            if is_directory or lower.startswith(_PUBLIC, match.start() - len(_PUBLIC)):
-                at = start
-                continue
-            if _is_code(lower, start, end):
-                at = start
-            elif is_random(text[start:end]):
-                at = end
-            elif match["name"] in _PASSWORDS or match["name"] == "token":
-                at = _end_of_password(lower, match)
+            end_of_secret = _end_of_secret(text, lower, match)
+            if end_of_secret > start:
+                yield Secret(start, end_of_secret, "assigned-secret")
+                at = end_of_secret
             else:
-                at = start
-            if at > start:
-                yield Secret(start, at, "assigned-secret")
-            # Otherwise the value may itself be a name, as in `token: token: …`.
+                # The value may itself be a name, as in `token: token: …`, but is not read again for each of them.
+                at = max(start, end - _MAX_READ_AGAIN)
     if "cookie" in lower:
         yield from _cookies(lower)
+
+
+def _end_of_secret(text: str, lower: str, match: re.Match[str]) -> int:
+    """Where the secret of an assignment ends; if its value is none, where that starts."""
+    start, end = match.span("value")
+    is_directory = match["name"] == "pwd" and _DIRECTORY(match["value"])
+    is_public = lower.startswith(_PUBLIC, match.start() - len(_PUBLIC))
+    if is_directory or is_public or _is_code(lower, start, end):
+        return start
+    if is_random(text[start:end]):
+        return end
+    return _end_of_password(lower, match) if match["name"] in _PASSWORDS or match["name"] == "token" else start
+
+
+def follows_password(text: str, start: int) -> bool:
+    """Whether what is before a position promises a password, as `password=` does, and `token=` does not."""
+    return _BEFORE_PASSWORD.search(text[max(0, start - _MAX_NAME_CHARS) : start].lower()) is not None
 
 
 def is_random(value: str) -> bool:

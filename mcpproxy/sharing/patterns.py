@@ -21,6 +21,7 @@ from mcpproxy.sharing.notations import noted
 from mcpproxy.sharing.passwords import assigned
 from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
+from mcpproxy.sharing.punctuation import end_of_word
 from mcpproxy.sharing.word_lists import (
     COMMON_USERS,
     NETWORK_SCHEMES,
@@ -140,7 +141,7 @@ _PARAMETER: Final = re.compile(r"[?&;#](?P<name>[^=&;#]{0,100}+)=(?P<value>[^&;#
 # --- personal data
 
 _EMAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
+    r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}[A-Za-z]{2,24}+(?![A-Za-z0-9]|[.-][A-Za-z0-9])"
 )
 _HOME_PATH: Final = re.compile(
     r"(?:(?<![A-Za-z0-9_.])(?:/var|/export|/mnt/[a-z]|/cygdrive/[a-z]|/[a-z])?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,64}+|/)Users(?:\\{1,64}+|/)"
@@ -149,9 +150,11 @@ _HOME_PATH: Final = re.compile(
 HOME_LITERALS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
 _INTERNAL_HOST: Final = re.compile(
     r"(?<![A-Za-z0-9_.@/%-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}"
-    r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![.(\w-])"
+    r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![(\w-]|\.\w)"
 )
 _HOST_LITERALS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
+_AFTER_AUTHORITY: Final = re.compile(r"[\s/?#\"<>]").search
+"""Matches what cannot be in the user and the password of a URL."""
 _MAX_URL_PREFIX_CHARS: Final = 200
 """The characters before an apparent e-mail address in which a URL may begin.
 
@@ -193,8 +196,8 @@ def _url_credentials(text: str) -> Iterator[Secret]:
 def personal_data(text: str) -> Iterator[Secret]:
     """Yields e-mail addresses, user names in paths and logins, hosts, network addresses and card numbers in a text."""
     yield from _emails(text)
-    for path in _home_paths(text):
-        yield Secret(*path.span("user"), "user-name")
+    for start, end in _home_users(text):
+        yield Secret(start, end, "user-name")
     yield from _hosts(text)
     yield from _login_data(text)
     for start, end in addresses(text):
@@ -206,14 +209,23 @@ def personal_data(text: str) -> Iterator[Secret]:
 def _emails(text: str) -> Iterator[Secret]:
     for match in _EMAIL.finditer(text) if "@" in text else ():
         url_prefix = text[max(0, match.start() - _MAX_URL_PREFIX_CHARS) : match.start()]
-        is_password = url_prefix.endswith(":") and "://" in url_prefix.split()[-1]
-        if not is_password and not is_harmless_host(match[0].rpartition("@")[2]):
+        if not _ends_in_password(url_prefix) and not is_harmless_host(match[0].rpartition("@")[2]):
             yield Secret(*match.span(), "email")
 
 
-def _home_paths(text: str) -> Iterator[re.Match[str]]:
-    if any(literal in text for literal in HOME_LITERALS):
-        yield from (match for match in _HOME_PATH.finditer(text) if may_name_person(match["user"]))
+def _ends_in_password(url_prefix: str) -> bool:
+    """Whether a text ends within the password of a URL, as `redis://:abc!` does."""
+    _, scheme, authority = url_prefix.rpartition("://")
+    return bool(scheme) and ":" in authority and _AFTER_AUTHORITY(authority) is None
+
+
+def _home_users(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and the end of each user name in the paths of home directories in a text."""
+    for match in _HOME_PATH.finditer(text) if any(literal in text for literal in HOME_LITERALS) else ():
+        start, end = match.span("user")
+        end = end_of_word(text, start, end)
+        if may_name_person(text[start:end]):
+            yield start, end
 
 
 def _hosts(text: str) -> Iterator[Secret]:
@@ -243,10 +255,11 @@ def _login_data(text: str) -> Iterator[Secret]:
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
     """Yields each URL in a text, and each URL inside another one, as its start, its text and its authority."""
     for url in _URL.finditer(text) if "://" in text else ():
-        authority = _AUTHORITY.match(url[0])
+        whole = text[url.start() : end_of_word(text, *url.span())]
+        authority = _AUTHORITY.match(whole)
         if authority is not None:
-            yield url.start(), url[0], authority
-            for inner in _INNER_URL.finditer(url[0], authority.end()):
+            yield url.start(), whole, authority
+            for inner in _INNER_URL.finditer(whole, authority.end()):
                 authority = _AUTHORITY.match(inner[0])
                 if authority is not None:
                     yield url.start() + inner.start(), inner[0], authority
@@ -278,7 +291,7 @@ def may_name_person(name: str) -> bool:
 
 def home_users(text: str) -> Iterator[str]:
     """Yields the user names in the paths of home directories in a text."""
-    return (match["user"] for match in _home_paths(text))
+    return (text[start:end] for start, end in _home_users(text))
 
 
 _ASCII_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}

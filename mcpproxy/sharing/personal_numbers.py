@@ -48,6 +48,15 @@ _DATE: Final = re.compile(
 _DIGITS: Final = range(7, 16)
 """How many digits a telephone number has (ITU-T E.164)."""
 _INTERNATIONAL_DIGITS: Final = range(8, 16)
+_COUNTRY: Final = re.compile(
+    "1[2-9][0-9]{2}[2-9][0-9]{6}|7[3-9][0-9]{9}|(?:2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]"
+    "|(?:2[1-689]|3[578]|42|5[09]|6[7-9]|8[0578]|9[679])[0-9])[0-9]+"
+).fullmatch
+"""The digits of a number with an assigned country code (ITU-T E.164); those of zones 1 and 7 have a fixed length."""
+_MIN_DIGITS_IN_A_ROW: Final = 10
+"""How many digits a number without separators has at least: shorter ones are rather amounts."""
+_ROUND: Final = "000000"
+"""How the digits of a large amount end."""
 _IBAN_START: Final = re.compile(r"(?<![A-Za-z0-9])(?P<country>[A-Z]{2})[0-9]{2}(?=[ \u00a0\u202f-]?[A-Z0-9])")
 _MAC: Final = re.compile(
     r"(?<![0-9A-Za-z_])(?<![0-9A-Fa-f][:-])(?:[0-9A-Fa-f]{2}(?P<by>[:-])(?:[0-9A-Fa-f]{2}(?P=by)){4}[0-9A-Fa-f]{2}"
@@ -100,7 +109,7 @@ def _phones(text: str) -> Iterator[Secret]:
 def _is_after_phone_word(text: str, start: int, end: int) -> bool:
     number = text[start:end]
     is_number = is_phone_number(_digits_of(number)) and not _DATE(number)
-    return is_number and _PHONE_WORD.search(text, max(0, start - _MAX_WORD_CHARS), start) is not None
+    return is_number and _follows_phone_word(text, start)
 
 
 def _is_national(text: str, start: int, end: int) -> bool:
@@ -110,17 +119,29 @@ def _is_national(text: str, start: int, end: int) -> bool:
 def _is_international(text: str, start: int, end: int) -> bool:
     """Whether the text after a `+` is a telephone number, and not a decimal number, coordinates or a sum."""
     number = text[start:end]
+    digits = _digits_of(number)
     separators = set(re.findall("[./-]", number))
     is_decimal = (
         "." in separators and number.count(".") < 3 and number.count(".") + 1 == len(re.split("[ ./()-]+", number))
     )
     return (
-        len(_digits_of(number)) in _INTERNATIONAL_DIGITS
+        len(digits) in _INTERNATIONAL_DIGITS
+        and (_has_country(number, digits) or _follows_phone_word(text, start))
         and len(separators) < 2
         and not is_decimal
         and number.count("(") == number.count(")") < 2
         and not _is_pseudonym(number)
     )
+
+
+def _has_country(number: str, digits: str) -> bool:
+    """Whether a number after a `+` can be called, and is no amount as in `+5000000000 rows`."""
+    is_short = len(digits) < _MIN_DIGITS_IN_A_ROW and number == f"+{digits}"
+    return not is_short and _COUNTRY(digits) is not None and not digits.endswith(_ROUND)
+
+
+def _follows_phone_word(text: str, start: int) -> bool:
+    return _PHONE_WORD.search(text, max(0, start - _MAX_WORD_CHARS), start) is not None
 
 
 def _digits_of(number: str) -> str:

@@ -59,6 +59,10 @@ class Replacement(NamedTuple):
 class RedactionChoices(ChosenText, Protocol):
     """The user's additions to what is replaced by default, and exceptions to it."""
 
+    @property
+    def unmatched(self) -> list[str]:
+        """The user's patterns of what is replaced that have matched nothing so far."""
+
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""
 

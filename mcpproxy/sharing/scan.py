@@ -1,6 +1,6 @@
 """Scans a capture for likely secrets: credentials, by default, as the redaction finds them; nothing is changed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from captures.damage import Damage
@@ -8,9 +8,11 @@ from captures.frame import Frame
 from captures.reader import Capture
 from mcpproxy.sharing.capture_search import searched_items
 from mcpproxy.sharing.choices import ShareChoices
+from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.json_places import pointer_of
-from mcpproxy.sharing.kinds import PERSONAL
-from mcpproxy.sharing.kingfisher import catalogue
+from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL
+from mcpproxy.sharing.kingfisher import Secret, catalogue
+from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import Redactor
 
@@ -35,6 +37,8 @@ class LikelySecret(NamedTuple):
     """Its length in characters."""
     secret: str
     """The whole secret, to recognise it again: never for output."""
+    is_personal: bool
+    """Whether it identifies a person or a host, but gives no access."""
 
 
 def masked(secret: str) -> str:
@@ -49,9 +53,26 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         capture: the capture.
         personal: whether e-mail addresses, users, hosts, telephone numbers, bank accounts and MAC addresses count.
     """
-    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=True, personal=personal)
+    first_pass = FirstPass()
+
+    def redactor(
+        known: KnownValueSearch | None = None, on_secret: Callable[[Secret, str], None] | None = None
+    ) -> Redactor:
+        return Redactor(
+            Pseudonyms(),
+            catalogue(),
+            ShareChoices(),
+            bodies=True,
+            unparsed=True,
+            personal=personal,
+            known=known,
+            on_secret=on_secret,
+        )
+
+    first_pass.read(capture, redactor(on_secret=first_pass.values.add), lambda _: None)
+    known = first_pass.known
     is_copy = "redacted_by" in capture.header.members
-    for searched in searched_items(capture, redactor):
+    for searched in searched_items(capture, redactor(known=known), first_pass.is_unchanged):
         if isinstance(searched, Damage):
             if searched.cause != "torn":  # a kill leaves an unfinished line, which is not damage to what was recorded
                 yield searched
@@ -61,5 +82,8 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         for kind, secret, _, path in searched.replacements:
             if is_copy and kind == "named-secret" and secret.isdigit():
                 continue  # the pseudonym of a number looks like any number
-            if kind not in _UNLIKELY and (personal or kind not in PERSONAL):
-                yield LikelySecret(item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret)
+            is_personal = kind in PERSONAL or (kind == KNOWN_VALUE and known.is_host(secret))
+            if kind not in _UNLIKELY and (personal or not is_personal):
+                yield LikelySecret(
+                    item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret, is_personal
+                )

@@ -15,7 +15,9 @@ from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, S
 from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.patterns import credentials, personal_data
 from mcpproxy.sharing.personal_numbers import personal_numbers
+from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
+from mcpproxy.sharing.punctuation import end_of_word
 
 MAX_FRAME_SECRETS: Final = 100_000
 """The most secrets in one text. A text with more is a list of them, and replaced whole."""
@@ -26,6 +28,9 @@ MAX_DECODED_TIMES: Final = 8
 _ALWAYS_DECODED: Final = 1 << 16
 """Characters that are decoded even if the text is short."""
 _DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
+_USER_WORD: Final = re.compile(r"[A-Za-z0-9_]++(?:[.-][A-Za-z0-9_]++)*+")
+_WITH_PUNCTUATION: Final = frozenset({"ip-address", "url-user"})
+"""Kinds that can end with punctuation: `fe80::`, `[::1]`, and a password before `@`."""
 
 
 class ChosenText(Protocol):
@@ -91,9 +96,7 @@ class SecretSearch:
     def _found(self, text: str) -> Iterator[Secret]:
         """What a text says."""
         return chain(
-            self._catalogue.secrets(text),
-            credentials(text),
-            personal_data(text),
+            _without_punctuation(text, chain(self._catalogue.secrets(text), credentials(text), personal_data(text))),
             personal_numbers(text) if self._personal else (),
             self._data_uris(text),
             self._users_in(text),
@@ -110,9 +113,25 @@ class SecretSearch:
         lower = text.lower()
         if not any(user in lower for user in self.known.users):
             return
-        for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
+        for word in _USER_WORD.finditer(text):
+            plain = word[0].strip("_")
             if self.is_user(word[0]):
                 yield Secret(*word.span(), "user-word")
+            elif self.is_user(plain):
+                start = word.start() + word[0].index(plain)
+                yield Secret(start, start + len(plain), "user-word")
+
+
+def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secret]:
+    """Secrets without the punctuation of the sentences that end with them."""
+    for secret in secrets:
+        end = secret.end
+        if secret.kind not in _WITH_PUNCTUATION:
+            end = end_of_word(text, secret.start, end)
+        if end == secret.end:
+            yield secret
+        elif not is_placeholder(text[secret.start : end]):
+            yield secret._replace(end=end)
 
 
 class _DecodingLimit:

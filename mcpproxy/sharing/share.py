@@ -115,18 +115,25 @@ def _copied(capture: Capture, source: Path, destination: Path, wanted: ShareOpti
         stem = first_segment(source).name.removesuffix(SUFFIX)
         destination /= file_name(redactor.label(stem, []))
     target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=wanted.replaces))
-    account = RedactionAccount(path=target, renamed=redactor.renamed, left_out_values=first_pass.values.left_out)
+    account = RedactionAccount(
+        path=target,
+        renamed=redactor.renamed,
+        left_out_values=first_pass.values.left_out,
+        keeps_unparsed=wanted.keep_unparsed,
+    )
     copier = Copier(
         FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
         RecordRedactor(redactor, wanted.machine),
         account,
         Reading(rules=Rules() if wanted.compares else None),
+        staying=None if wanted.personal else account.staying,
         is_unchanged=first_pass.is_unchanged,
     )
     with new_capture(target, replace=wanted.replaces) as file:
         _write(file, copier.lines(_records(capture, wanted, account)))
         if wanted.compares:
             compare(copier.findings, Path(file.path), account)
+    account.unmatched = wanted.choices.unmatched
     return account
 
 

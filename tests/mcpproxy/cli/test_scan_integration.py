@@ -1,6 +1,7 @@
 """`mcpproxy scan` as typed: masked secrets, their locations, and an exit code for CI."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_likely_secrets_are_listed_masked_once_for_each_place(capture: Path) -> 
     done = mcpproxy("scan", capture)
     assert done.returncode == 1
     text = done.stdout.decode()
-    assert f"{capture}: 2 likely secrets" in text
+    assert f"{capture}: 2 likely secrets at 1 place\n" in text
     (row,) = text.splitlines()[1:]
     assert row.split()[:2] == ["frame", "4"]
     assert "ghp_… 40 characters, at /result/content/0/text (2 times)" in row
@@ -41,6 +42,28 @@ def test_json_and_personal_data(capture: Path) -> None:
     (token,) = (row for row in rows if row["length"] == len(TOKEN))
     assert (token["frame"], token["record"], token["pointer"]) == (4, "frame", "/result/content/0/text")
     assert (token["begins"], token["times"]) == ("ghp_…", 2)
+
+
+def test_what_is_known_from_elsewhere_is_listed_as_share_replaces_it(tmp_path: Path) -> None:
+    path = tmp_path / "leaky.mcpcap"
+    arguments = {"password": "Tr0ub4dor&3", "url": "https://db8.acme-corp.io/x", "file": "/home/kowalska/x"}
+    encoded = b64encode(b"it is Tr0ub4dor&3 there").decode()
+    path.write_bytes(
+        b"".join(
+            written(
+                [
+                    ("s2c", {"id": 1, "result": {"text": "Log in with Tr0ub4dor&3. Host db8.acme-corp.io is up"}}),
+                    ("c2s", {"id": 2, "method": "tools/call", "params": {"name": "a", "arguments": arguments}}),
+                    ("s2c", {"id": 2, "result": {"log": f"/home/kowalska: {encoded}"}}),
+                ]
+            )
+        )
+    )
+    first, *rows = mcpproxy("scan", path).stdout.decode().splitlines()
+    assert first == f"{path}: 3 likely secrets at 3 places"
+    assert [row.split()[2] for row in rows] == ["known-value", "named-secret", "known-value-in-base64"]
+    first = mcpproxy("scan", "--personal", path).stdout.decode().splitlines()[0]
+    assert first == f"{path}: 3 likely secrets and 4 personal details at 7 places"
 
 
 def test_a_clean_capture_is_fine_and_an_unreadable_one_is_not(capture: Path, tmp_path: Path) -> None:

@@ -79,10 +79,48 @@ def test_secrets_go_and_the_account_says_which_and_where(capture: Path) -> None:
     text = printed.decode()
     assert "github" in text
     assert "/result/content/*/text" in text
-    assert "1 frame not parsed: not JSON" in text
+    assert "1 frame not parsed: not JSON; replaced entirely" in text
+    assert text.endswith("\n  no list of secrets is complete, so review the copy before you publish it\n")
+    assert "stay;" not in text
     assert TOKEN not in text
     assert MAIL not in text
     assert [path.name for path in sorted(capture.parent.iterdir())] == ["copy.mcpcap", "original.mcpcap"]
+
+
+def test_account_says_what_became_of_stderr_and_what_stays(tmp_path: Path) -> None:
+    lines = written([("s2c", {"id": 2, "result": {"v": ["+49 30 901820\n+49 30 901821", "00:1a:2b:3c:4d:5e"]}})])[:-1]
+    lines.append(seal(len(lines), 9_000_000_000, "stderr", members(raw="call +49 30 901822", size=18, delim="\n")))
+    capture = tmp_path / "original.mcpcap"
+    capture.write_bytes(b"".join(lines))
+    for options, told, stays in (
+        (
+            (),
+            "1 line of stderr replaced entirely",
+            "2 telephone numbers and 1 MAC address stay; --personal replaces them",
+        ),
+        (
+            ("--keep-unparsed",),
+            "1 line of stderr searched as plain text",
+            "3 telephone numbers and 1 MAC address stay; ",
+        ),
+        (("--personal",), "1 line of stderr replaced entirely", ""),
+    ):
+        account = share(capture, *options, output=f"{len(told)}{len(options)}{len(stays)}.mcpcap")[1].decode()
+        assert f"\n  {told}\n" in account
+        assert (f"\n  {stays}" in account) if stays else ("stay;" not in account)
+
+
+def test_account_names_patterns_that_match_nothing(capture: Path) -> None:
+    patterns = ("customer", "custmer", "/params/arguments/*", "/params/nothing", "re:ACME-[0-9]+", "re:\x1bAC", "NAMES")
+    options = [word for pattern in patterns for word in ("--redact", pattern)]
+    _, printed, code = share(capture, *options)
+    assert code == 0
+    told = [line for line in printed.decode().splitlines() if "nothing matches" in line]
+    assert [line.split()[-1] for line in told[:2]] == ["/params/nothing", "custmer"]
+    assert len(told) == 4
+    assert b"\x1b" not in printed
+    row = json.loads(share(capture, *options, "--json", output="again.mcpcap")[1])
+    assert row["unmatched"] == ["/params/nothing", "custmer", "NAMES", "re:\x1bAC"]
 
 
 def test_every_command_reads_the_copy_and_verify_says_redacted(capture: Path) -> None:

@@ -34,8 +34,8 @@ KNOWN: Final = {
     "password, known from a member": ("{l7}-{l6}{d2}", '{"password": "%s"}'),
     "password, known from a URL": ("{w11}{d1}", "postgres://svc:%s@db.example.com/x"),
     "token, known from a header": ("{w31}{d1}", "Authorization: Bearer %s"),
-    "host, known from a URL": ("{l7}.{l9}.io", "https://%s/status"),
-    "user, known from a directory": ("u{l8}", "/home/%s/projects"),
+    "host, known from a URL": ("{l7}.{l9}.io", "https://%s"),
+    "user, known from a directory": ("u{l8}", "/home/%s"),
 }
 """What nothing but another place of the capture reveals: its form, and what is said there."""
 
@@ -84,7 +84,7 @@ def in_each_spelling(folder: Path, share: int = SHARE) -> Matrix:
     known = [planted(random, kind, form) for kind, (form, _) in KNOWN.items()]
     told = [reveal % secret.text for secret, (_, reveal) in zip(known, KNOWN.values(), strict=True)]
     # Often: of the many users that are planted, those that occur most often are known.
-    PLACES["text of a resource"](tape, told * 5)
+    PLACES["end of a sentence"](tape, told * 5)
     groups = _everywhere(tape, lambda: [*fresh(random), *known], share)
     # Otherwise all of stderr and of lines that are not JSON would be replaced.
     options = ShareOptions(keep_unparsed=True, compares=False)

@@ -59,6 +59,10 @@ def _prose(tape: Tape, texts: Sequence[str]) -> None:
     _contents(tape, (f"Look, {text}, and then the rest." for text in texts))
 
 
+def _sentence(tape: Tape, texts: Sequence[str]) -> None:
+    _contents(tape, (f"Look at {text}. Then read the rest." for text in texts))
+
+
 def _url(tape: Tape, texts: Sequence[str]) -> None:
     _contents(tape, (f"https://example.com/search?q={percent(text)}&page=2" for text in texts))
 
@@ -126,5 +130,6 @@ PLACES: Final[dict[str, Place]] = {
     "JSON in a string": _nested,
     "log message": _log,
     "log line": _log_line,
+    "end of a sentence": _sentence,
 }
 """Adds texts to a capture, each at such a place."""

@@ -156,6 +156,26 @@ def test_code_after_a_name_of_a_secret_is_not_looked_for() -> None:
     assert list(values_of([("named-secret", "Uint8Array")]).secrets) == ["Uint8Array"]
 
 
+def test_a_value_with_digits_after_password_is_looked_for_although_it_is_like_a_name_in_code() -> None:
+    for before in ("password=", "Password: '", "DB_PASSWORD=", "secret => ", 'passphrase: "'):
+        for value, is_known in (
+            ("Qwe9rtyMoth4", True),
+            ("qwerty9moth", True),
+            ("fetchUserToken", False),
+            ("Uint8Array", False),
+            ("hashlib.sha2x", False),
+        ):
+            values = KnownValues()
+            text = f"the {before}{value}"
+            values.add(Secret(len(text) - len(value), len(text), "assigned-secret"), text)
+            assert (list(values.secrets) == [value]) == is_known, text
+    for text in ("token=Qwe9rtyMoth4", "Qwe9rtyMoth4"):
+        values = KnownValues()
+        values.add(Secret(len(text) - 12, len(text), "assigned-secret"), text)
+        assert values.count == 0, text
+    assert list(values_of([("assigned-secret", "abcd1234efgh5678ijkl")]).secrets) == ["abcd1234efgh5678ijkl"]
+
+
 def test_values_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known_values.MAX_VALUES == 10_000
     monkeypatch.setattr(known_values, "MAX_VALUES", 10)

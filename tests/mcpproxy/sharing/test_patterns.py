@@ -102,6 +102,7 @@ HOSTILE = (
     *("+1", "+1 ", "(0", "(030) ", "01 ", "020 7946 ", "phone: 1", "phone: ", "DE89 3704 0044 0532 0130 01 ", "DE89"),
     *("00:", "00-", "001a.", "00:1a:2b:3c:4d:5e:"),
     *("your-", "a_", "xx-", "token=xx-"),
+    *("pwd=/", "publickeytoken=", "password=$", "a@b.", "a@b.c.", "://a:", "redis://:a@b.io"),
 )
 SEARCHES: tuple[Callable[[str], Iterable[object]], ...] = (
     *(addresses, card_numbers, logins, personal_numbers),
@@ -115,6 +116,11 @@ def check_linear(size: int) -> None:
         for search in SEARCHES:
             small, large = searching_s(search, unit, size), searching_s(search, unit, size * 4)
             assert large < 12 * small + 0.5, (search.__name__, unit)
+
+
+def test_a_value_that_is_no_secret_is_not_read_again_for_each_name_in_it() -> None:
+    for unit in ("pwd=/", "publickeytoken=", "password=$"):
+        assert searching_s(credentials, unit, 1 << 17) < 1, unit
 
 
 def searching_s(search: Callable[[str], Iterable[object]], unit: str, size: int) -> float:

@@ -13,6 +13,7 @@ PHONES = (
 AFTER_A_WORD = (
     *(
         "tel:+49-30-901820",
+        "phone: +35227001",
         "phone: 030 901820",
         "Tel. 030/901820",
         "tel:030901820",
@@ -72,6 +73,8 @@ def test_mac_addresses_are_found() -> None:
 def test_other_numbers_stay() -> None:
     for text in (
         "+1.23456789 and +12345678.9, 3+4915112345678, x+1, 2026-11-29T19:51:37+00:00, +0100",
+        "+12345678 points, +5000000000 rows, +10000000000, +4900000000, +100000000 users, +5 000 000 000 rows",
+        "+1234567890 and +123456789012, +7234567890 bytes, +45123456 rows, +1 123 456 7890",
         "+40.7128-074.0060/ and +52.5200+013.4050",
         "phone: 2026-11-29, phone: 12, fax 1234567890123456789, telephone_id=123456a, mobile: 12:30:45",
         "megaphone 12345678, iPhone 15, Windows Phone 8.1.0",

@@ -126,6 +126,23 @@ def test_ids_methods_tools_and_members_of_schemas_stay(tmp_path: Path) -> None:
     assert messages[2]["params"]["progressToken"] == word
 
 
+@pytest.mark.parametrize("task", ["https://db8.acme-corp.io/tasks/7", "db8.acme-corp.io", "10.1.2.3-task", PASSWORD])
+def test_the_id_of_a_task_is_the_same_everywhere(tmp_path: Path, task: str) -> None:
+    messages, _ = shared(
+        tmp_path,
+        [
+            call(2, {"password": PASSWORD, "url": f"https://{HOST}/"}),
+            ("s2c", {"id": 2, "result": {"task": {"taskId": task, "status": "working"}}}),
+            ("c2s", {"id": 3, "method": "tasks/get", "params": {"taskId": task}}),
+            ("s2c", {"id": 3, "result": {"taskId": task, "status": "working"}}),
+            ("s2c", {"id": 4, "result": {"tasks": [{"taskId": task, "status": "working"}]}}),
+            ("s2c", {"method": "notifications/tasks/status", "params": {"taskId": task, "status": "working"}}),
+            reply(5, "done", _meta={"io.modelcontextprotocol/related-task": {"taskId": task}}),
+        ],
+    )
+    assert [json.dumps(message).count(json.dumps(task)) for message in messages[1:]] == [1] * 6
+
+
 def test_words_stay_although_they_are_passwords(tmp_path: Path) -> None:
     prose = "The database is open at 2026-11-24T10:15:00Z; swordfish, 20261129 and same-origin stay."
     secrets = ["swordfish", "database", "20261129", "2026-11-24T10:15:00Z", "same-origin"]
