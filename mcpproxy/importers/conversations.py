@@ -17,6 +17,8 @@ from mcpproxy.importers.form import Form
 from mcpproxy.importers.guessed_sides import SideGuesser
 from mcpproxy.importers.log_items import (
     SINCE_1970,
+    ClientExit,
+    Disconnection,
     Event,
     LeftOut,
     LoggedFrame,
@@ -119,7 +121,7 @@ class _Conversation:
         self._t_ns = 0
         self._is_used = False
         """Whether anything but a start has happened."""
-        self._has_client = self._has_server = self._has_exited = False
+        self._has_client = self._has_server = self._has_client_left = self._has_ended = False
 
     def is_over_before(self, event: Event, *, splits: bool) -> bool:
         """Whether an event belongs to the server's next run; `splits` as in `Form.is_strict`."""
@@ -127,16 +129,22 @@ class _Conversation:
             return self._is_used
         if not isinstance(event, LoggedFrame):
             return False
-        return self._has_exited or (
-            splits and self._has_client and event.side in ("c2s", None) and is_initialize(event.raw)
-        )
+        if self._has_ended or (self._has_client_left and event.side == "c2s"):
+            return True
+        return splits and self._has_client and event.side in ("c2s", None) and is_initialize(event.raw)
 
     def add(self, event: Event) -> None:
         """Takes the next event."""
-        if isinstance(event, ServerExit) and self._has_exited:
+        is_end = isinstance(event, ServerExit | Disconnection)
+        if isinstance(event, ClientExit):
+            # Some logs have the end of the last run behind the start of the next one.
+            if self._has_client_left or not self._is_used:
+                return
+            self._has_client_left = True
+        if self._has_ended and (is_end or isinstance(event, ClientExit)):
             return
-        self._is_used |= not isinstance(event, ServerStart)
-        self._has_exited |= isinstance(event, ServerExit)
+        self._is_used |= not isinstance(event, ServerStart | Disconnection)
+        self._has_ended |= is_end
         if isinstance(event, LoggedFrame):
             raw = event.raw if self._form.is_verbatim else _on_one_line(event.raw)
             event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
@@ -211,6 +219,8 @@ class _Conversation:
             return self._pipes.line(side, event.raw, is_whole=event.is_whole)
         if isinstance(event, LoggedStderr):
             return self._pipes.line("stderr", event.raw, is_whole=True)
+        if isinstance(event, ClientExit):
+            return self._pipes.eof("c2s")
         if isinstance(event, ServerExit):
             return self._pipes.eof("s2c") if event.code is None else self._pipes.exited(event.code)
         return []

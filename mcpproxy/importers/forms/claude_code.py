@@ -40,7 +40,16 @@ from orjson import JSONDecodeError, loads
 
 from mcpproxy.importers.entries import MAX_SNIFFED_LINES, is_log_of
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.log_items import (
+    ClientExit,
+    Disconnection,
+    Item,
+    LeftOut,
+    LoggedFrame,
+    LoggedStderr,
+    ServerExit,
+    ServerStart,
+)
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
 from mcpproxy.importers.times import stamp_of_date
@@ -63,9 +72,12 @@ _SUCCEEDED: Final = re.compile(r"Tool '(?P<tool>[^'\r\n]{1,256})' completed succ
 _FAILED: Final = re.compile(
     r"Tool '(?P<tool>[^'\r\n]{1,256})' failed(?: after [\d.]+m?s)?(?: \([^)\r\n]{1,100}\))?: (?P<why>.*)", re.DOTALL
 ).fullmatch
+_STOPPING: Final = re.compile(r"Sending SIG(?:INT|TERM|KILL) to MCP server process").match
 _ENDED: Final = re.compile(
     r"\w+ connection closed after |MCP server process exited|Connection failed after |Connection failed:"
 ).match
+_BY_SERVER: Final = re.compile(r"closed after \S+ \(with errors\)|Connection closed$|exited (?!cleanly)").search
+"""Ends for which the server is responsible, if Claude Code has not stopped it."""
 _MEMBERS: Final = frozenset({"debug", "error", "timestamp", "sessionId", "cwd"})
 _OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{").match
 
@@ -181,6 +193,8 @@ class _Reader:
     def __init__(self) -> None:
         self._calls = ToolCalls()
         self._running: set[tuple[str, str]] = set()
+        self._stopped: set[tuple[str, str]] = set()
+        """Servers that Claude Code has stopped."""
 
     def items(self, entry: _Entry) -> Iterator[Item]:
         """What an entry says about the conversation."""
@@ -192,12 +206,20 @@ class _Reader:
                 yield LoggedStderr(name, line.rstrip("\r").encode("utf-8", "replace"), stamp_ns, session)
         elif text.startswith(_START):
             self._note(key)
+            self._stopped.discard(key)
             self._calls.forget(name, session)
             yield ServerStart(name, stamp_ns, session)
+        elif _STOPPING(text):
+            if key in self._running:
+                self._stopped.add(key)
+                yield ClientExit(name, stamp_ns, session)
         elif _ENDED(text):
             if key in self._running:
                 self._running.discard(key)
-                yield ServerExit(name, stamp_ns, session=session)
+                is_known = key in self._stopped or _BY_SERVER(text)
+                yield (
+                    ServerExit(name, stamp_ns, session=session) if is_known else Disconnection(name, stamp_ns, session)
+                )
         elif item := self._call(entry) or _refused(entry):
             self._note(key)
             yield item
