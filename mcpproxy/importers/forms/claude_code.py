@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.entries import MAX_SNIFFED_LINES, is_log_of
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry, is_fence, is_log_of
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -79,7 +79,7 @@ _ENDED: Final = re.compile(
 _BY_SERVER: Final = re.compile(r"closed after \S+ \(with errors\)|Connection closed$|exited (?!cleanly)").search
 """Ends for which the server is responsible, if Claude Code has not stopped it."""
 _MEMBERS: Final = frozenset({"debug", "error", "timestamp", "sessionId", "cwd"})
-_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{").match
+_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{|\[\s*$").match
 
 
 class _Entry(NamedTuple):
@@ -92,8 +92,9 @@ class _Entry(NamedTuple):
 
 def sniff(head: bytes, _file_name: str) -> bool:
     """Whether the first objects have sentences of Claude Code, or it begins with an entry, and one names a server."""
-    if _OBJECTS(head):
-        objects = _objects(enumerate(first_lines(head, MAX_OBJECT_LINES), 1))
+    lines = first_lines(head, MAX_SNIFFED_LINES)
+    if first := from_first_entry(lines, _OBJECTS):
+        objects = _objects(enumerate(first[:MAX_OBJECT_LINES], 1))
         entry = next((_entry_of(value, "", "") for value, _ in objects), None)
         return entry is not None
     return is_log_of(head, _DEBUG_LINE, _names_server, is_named=False)
@@ -118,7 +119,7 @@ def _entries(log: Log) -> Iterator[_Entry | Item]:
     if not any(_DEBUG_LINE(line) for line in first_lines(log.head, MAX_SNIFFED_LINES)):
         named = log.folder_name.startswith(_FOLDER)
         name = log.folder_name.removeprefix(_FOLDER) if named else log.name
-        for value, place in _objects(log.lines()):
+        for value, place in _objects(_without_foreign(log.lines())):
             entry = _entry_of(value, name, place)
             yield entry or LeftOut(place, "expected a JSON object with `debug` or `error`", name)
         return
@@ -147,6 +148,15 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
                 yield LeftOut(place, "the last line may be cut", name)
             else:
                 yield last
+
+
+def _without_foreign(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Lines without those of text before the first object, and without fences of Markdown."""
+    has_begun = False
+    for number, line in lines:
+        has_begun = has_begun or _OBJECTS(line) is not None
+        if has_begun and not is_fence(line):
+            yield number, line
 
 
 def _objects(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, str]]:

@@ -41,7 +41,7 @@ from typing import Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
-from mcpproxy.importers.entries import is_log_of
+from mcpproxy.importers.entries import is_fence, is_log_of
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -136,6 +136,8 @@ class _Reader:
         """The last one."""
         self._is_open = False
         """Whether the next lines may belong to it."""
+        self._is_fenced = False
+        """Whether the log is in a block of code of Markdown."""
         self._running: set[tuple[str, str]] = set()
         self._ends: dict[tuple[str, str], list[ClientExit | ServerExit]] = {}
         """What may be the ends of conversations; see `_of_end`."""
@@ -219,6 +221,9 @@ class _Reader:
             return None
         self._is_open = False
         if _TAILED(line):
+            return None
+        if (self._entry is None or self._is_fenced) and is_fence(line):
+            self._is_fenced = True
             return None
         if self._entry is None or self._entry.session:
             return LeftOut(place, "expected a time and the name of a server in brackets")

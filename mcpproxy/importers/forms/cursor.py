@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mcpproxy.importers.editor_logs import CURSOR_WORDS, EditorEntry, editor_entry, editor_of
+from mcpproxy.importers.entries import is_fence
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -88,6 +89,8 @@ class _Reader:
         self._stderr: _Stderr | None = None
         """To what the next lines without a time belong."""
         self._has_entry = False
+        self._is_fenced = False
+        """Whether the log is in a block of code of Markdown."""
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
@@ -99,6 +102,8 @@ class _Reader:
             if entry is not None:
                 self._has_entry, self._stderr = True, None
                 item = self._of_entry(entry, place)
+            elif is_fence(line) and (self._is_fenced or not self._has_entry):
+                self._is_fenced, item = True, None
             elif self._stderr:
                 item = LoggedStderr(self._stderr.name, line.rstrip(b"\r\n"), self._stderr.stamp_ns)
             else:

@@ -38,6 +38,7 @@ from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
 from mcpproxy.importers.editor_logs import VSCODE_WORDS, editor_entry, editor_of
+from mcpproxy.importers.entries import is_fence
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -86,7 +87,7 @@ def read(log: Log) -> Iterator[Item]:
         entry = editor_entry(line)
         if entry is None:
             # Other lines are the rest of an entry, such as a stack; messages and lines of stderr never have one.
-            if not has_entry and not VSCODE_WORDS(line):
+            if not (has_entry or VSCODE_WORDS(line) or is_fence(line)):
                 yield LeftOut(f"line {number}", "expected a time and a level in brackets")
             continue
         has_entry = True

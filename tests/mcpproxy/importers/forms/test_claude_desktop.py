@@ -165,6 +165,6 @@ def test_it_is_recognised_by_its_first_entry() -> None:
     lines = f"{entry(1, 'Initializing server...')}\n{entry(2, f'Message from client: {PING}')}\n"
     assert recognised(lines.encode()) == ["claude-desktop"]
     assert recognised(f"==> /x/mcp.log <==\n{lines}".encode()) == ["claude-desktop"]
-    assert recognised(f"npm warn\n{lines}".encode()) == ["text"]
-    assert recognised(f"npm warn\n{lines}".encode(), "mcp-server-files.log") == ["claude-desktop"]
+    assert recognised(f"2026-03-01T10:12:01 x\n{lines}".encode()) == ["text"]
+    assert recognised(f"2026-03-01T10:12:01 x\n{lines}".encode(), "mcp-server-files.log") == ["claude-desktop"]
     assert recognised(entry(1, "Some other words").encode()) == []
