@@ -159,9 +159,9 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         yield _Message(raw, is_whole, (before[-MAX_CONTEXT_BYTES:] + after).decode("utf-8", "replace"))
         start, count = end, count + 1
     if not count and _VERSION(body):
-        raw = _shortened(body)
-        if raw is not None:
-            yield _Message(raw, False, prefix[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace"))
+        known = _shortened(body)
+        if known is not None:
+            yield _Message(known, False, prefix[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace"))
             return
         yield LeftOut(f"line {entry.number}", "expected a JSON-RPC message")
 
