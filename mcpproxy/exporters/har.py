@@ -126,7 +126,12 @@ class Entries:
 
     def _entry(self, exchange: "_Exchange") -> HarEntry:
         members, request = exchange.members, exchange.members["request"]
-        has_body = bool(exchange.bodies["s2c"].pieces) or _count(members.get("response_size")) > 0
+        # A stream of the client's own has a body even without events: it is empty, but open for some time.
+        has_body = (
+            bool(exchange.bodies["s2c"].pieces)
+            or _count(members.get("response_size")) > 0
+            or (request.get("method") == "GET" and _is_stream(members.get("response")))
+        )
         times = _Times(members.get("times"), exchange.begun_ns, has_body=has_body)
         start_ns = (self._fold.wall_ns or 0) + times.begun_ns
         known = self._fold.exchanges.known(exchange.number)
@@ -225,7 +230,7 @@ class _Times:
         Args:
             times: the member of the exchange's record.
             begun_ns: the stamp of its first record, in case the request's own is unknown.
-            has_body: whether a byte of a response's body arrived; if not, the whole time was spent waiting.
+            has_body: whether a response has a body; if not, the whole time was spent waiting.
         """
         known = times if isinstance(times, dict) else {}
         head, *later = (_stamp(known.get(name)) for name in _PHASES)
@@ -321,6 +326,11 @@ def _response(members: dict[str, Any], exchange: _Exchange) -> dict[str, Any]:
 
 def _cut(body: _Body) -> dict[str, str]:
     return {"comment": f"only the beginning: {body.size} bytes"} if body.is_cut else {}
+
+
+def _is_stream(response: object) -> bool:
+    headers = _pairs(response.get("headers")) if isinstance(response, dict) else []
+    return any(name.lower() == "content-type" and "text/event-stream" in value.lower() for name, value in headers)
 
 
 def _pairs(headers: object) -> list[tuple[str, str]]:
