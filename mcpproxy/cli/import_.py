@@ -72,6 +72,8 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         return
     try:
         file = open(name, "rb")  # noqa: SIM115 - only errors of opening are about the name
+    except IsADirectoryError:
+        raise CaptureError(f"cannot import {name}: it is a folder; name a file in it") from None
     except OSError as error:
         raise CaptureError(f"cannot import {name}: {error.strerror}") from error
     with file:
@@ -82,8 +84,10 @@ def _check_kind(head: bytes, name: str) -> None:
     """Refuses what is not a log.
 
     Raises:
-        CaptureError: it is a capture or an archive.
+        CaptureError: it is empty, a capture or an archive.
     """
+    if not head.strip():
+        raise CaptureError(f"cannot import {name}: it is empty")
     if _CAPTURE(head):
         raise CaptureError(f"cannot import {name}: it is a capture already; `mcpproxy show` shows it")
     place, mark = _TAR
@@ -141,6 +145,8 @@ def _report(
     if files.count:
         for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
             say(remark)
+    elif 0 < mistakes.count <= MAX_LISTED_MISTAKES and not files.code:
+        say(f"nothing was imported from {options.file}")
     elif not (files.code or mistakes.count):
         if options.case is not None:
             return fail(f"cannot import {options.file}: it contains no conversation named {options.case}")

@@ -129,6 +129,15 @@ def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
     assert re.fullmatch(rb"mcpproxy: left out of -: \d+ more mistakes; is it in another form than trace\?", lines[-1])
 
 
+def test_that_nothing_was_imported_is_told(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=b"started\n")
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[1:]) == (
+        2,
+        b"",
+        [b"mcpproxy: nothing was imported from -"],
+    )
+
+
 def test_one_conversation_can_go_into_a_named_file_and_several_cannot(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     several = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a", "b"))
@@ -222,6 +231,11 @@ def test_wrong_usage_is_one_line_and_makes_nothing(tmp_path: Path, words: list[s
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_is_not_a_log(tmp_path: Path) -> None:
+    done = mcpproxy("import", ".", cwd=tmp_path)
+    assert done.stderr == b"mcpproxy: cannot import .: it is a folder; name a file in it\n"
+
+
 def test_a_folder_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "file/out", stdin=trace("a", "b"))
@@ -253,9 +267,9 @@ def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no form fits; name one with --from: claude-code, "),
-        (b"\n\n", "no form fits"),
-        (b"Server started\n", "no form fits"),
+        (b"", "it is empty"),
+        (b"\n\n", "it is empty"),
+        (b"Server started\n", "no form fits; name one with --from: claude-code, "),
         (b"\0" * 100, "no form fits"),
         (
             b'{"jsonrpc":"2.0","name":"a","transport":"stdio","frames":[]}\n',
