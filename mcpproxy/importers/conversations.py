@@ -72,6 +72,9 @@ class Conversations:
         return self._add_case(item) if isinstance(item, Case) else self._add_event(item)
 
     def _add_case(self, case: Case) -> LeftOut | None:
+        if self._count == MAX_CONVERSATIONS:
+            return _surplus(case.name)
+        self._count += 1
         output = self._create(case.name, case.wall_ns)
         try:
             for _, line in case.records(self._form_name):
@@ -90,7 +93,7 @@ class Conversations:
             conversation = None
         if conversation is None:
             if self._count == MAX_CONVERSATIONS:
-                return LeftOut(key[0], f"the log holds more than {MAX_CONVERSATIONS:,} conversations", event.name)
+                return _surplus(event.name)
             self._count += 1
             conversation = _Conversation(key[0], self._form_name, self._form, self._create)
         self._open[key] = conversation
@@ -224,6 +227,11 @@ class _Conversation:
         if isinstance(event, ServerExit):
             return self._pipes.eof("s2c") if event.code is None else self._pipes.exited(event.code)
         return []
+
+
+def _surplus(name: str) -> LeftOut:
+    reason = f"the log holds more than {MAX_CONVERSATIONS:,} conversations"
+    return LeftOut(name[:MAX_NAME_CHARS], reason, name)
 
 
 def _is_usable(stamp_ns: int | None) -> bool:

@@ -1,6 +1,7 @@
 """`mcpproxy import`: whole captures or none, nothing overwritten, and mistakes reported in one line."""
 
 import json
+import os
 import re
 import stat
 import subprocess
@@ -240,6 +241,43 @@ def test_a_folder_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "file/out", stdin=trace("a", "b"))
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (73, b"", 1)
+
+
+def test_a_stdout_that_nobody_reads_does_not_end_the_import(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(trace(*(f"case{number}" for number in range(300))))
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "mcpproxy", "import", "--from", "trace", f"{tmp_path}/in", "-o", f"{tmp_path}/out"]
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+    assert (done.returncode, done.stderr, len(listed(tmp_path / "out"))) == (0, b"", 300)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")
+def test_a_stdout_that_is_full_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(trace("a", "b"))
+    command = [sys.executable, "-m", "mcpproxy", "import", "--from", "trace", f"{tmp_path}/in", "-o", f"{tmp_path}/out"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+    assert (done.returncode, listed(tmp_path / "out")) == (2, ["a.mcpcap", "b.mcpcap"])
+    assert done.stderr.startswith(b"mcpproxy: the captures were written, but cannot be listed on stdout: ")
+
+
+def test_captures_that_cannot_be_created_are_counted(tmp_path: Path) -> None:
+    names = [f"case{number}" for number in range(9)]
+    for name in names:
+        (tmp_path / f"{name}.mcpcap").write_bytes(b"")
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace(*names))
+    lines = done.stderr.splitlines()
+    assert (done.returncode, len(lines), lines[-1]) == (73, 4, b"mcpproxy: cannot create 6 more captures")
+
+
+def test_an_output_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"")
+    for output in ("", "x.txt", os.devnull):
+        done = mcpproxy("import", "--from", "trace", "-", "-o", output, cwd=tmp_path, stdin=trace("a"))
+        assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+        assert b"-o must end in .mcpcap, or name a folder" in done.stderr
 
 
 def test_a_closed_stdin_is_told(tmp_path: Path) -> None:

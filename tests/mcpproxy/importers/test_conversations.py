@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from captures.reader import read_frames
-from mcpproxy.importers.conversations import MAX_OPEN_CONVERSATIONS, Conversations
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.conversations import MAX_CONVERSATIONS, MAX_OPEN_CONVERSATIONS, Conversations
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import Event, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from tests.analysis.judged import Judged
@@ -178,3 +179,11 @@ def test_the_conversation_that_has_been_silent_longest_makes_room() -> None:
     # 0 made room for the last one, so 0 itself comes again, for which 1 makes room, and so on.
     assert [capture.name for capture in captures[many:]] == ["s0", "s1"]
     assert len(captures[many - 1].frames) == 4
+
+
+def test_the_limit_of_conversations_holds_for_whole_ones() -> None:
+    form = Form("a log", lambda _head, _name: True, lambda _log: (), is_strict=True, is_verbatim=True)
+    conversations = Conversations("log", form, ImportedCapture)
+    cases = (Case(1, "a", "stdio", True, (), {}, NOW) for _ in range(MAX_CONVERSATIONS + 1))
+    left_out = [problem for case in cases if (problem := conversations.add(case))]
+    assert [problem.reason for problem in left_out] == ["the log holds more than 1,000 conversations"]
