@@ -142,6 +142,7 @@ def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
                     continue
                 elif isinstance(item, LeftOut):
                     mistakes.add(item)
+                    conversations.note(item)
                 elif left_out := conversations.add(item):
                     mistakes.add(left_out)
         except InvalidLine as wrong:

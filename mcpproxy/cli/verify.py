@@ -134,6 +134,8 @@ def gap_text(gap: Gap) -> str:
         lines = gap.lost.get("other", {}).get("records", 0)
         more = f" and {count_text(lines, 'line')} of stderr" if lines else ""
         return f"not recorded after a fault in mcpproxy: {count_text(missed, 'frame')}{more}"
+    if gap.reason == "import" and gap.first == gap.at:
+        return f"at record {gap.at} something in the log could not be imported"
     if gap.reason in ("excerpt", "redaction"):
         which = f"record {gap.first} was" if gap.first == gap.at else f"records {gap.first} to {gap.at} were"
         return f"{which} left out of this redacted copy"

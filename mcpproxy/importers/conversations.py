@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from captures.loss import PendingRecord
-from captures.record import with_inexact_time
+from captures.record import members, with_inexact_time
 from captures.verdict import Direction
 from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
 from mcpproxy.importers.case import Case
@@ -23,6 +23,7 @@ from mcpproxy.importers.log_items import (
     LeftOut,
     LoggedFrame,
     LoggedStderr,
+    Loss,
     ServerExit,
     ServerStart,
 )
@@ -102,6 +103,14 @@ class Conversations:
         conversation.add(event)
         return None
 
+    def note(self, left_out: LeftOut) -> None:
+        """Marks where something was left out, in the conversations to which it may belong."""
+        if self._form.is_strict or not left_out.is_message:
+            return
+        for (name, _), conversation in self._open.items():
+            if left_out.name[:MAX_NAME_CHARS] in ("", name):
+                conversation.add(Loss(name))
+
     def close(self) -> None:
         """Completes all captures."""
         for conversation in self._open.values():
@@ -124,6 +133,8 @@ class _Conversation:
         self._t_ns = 0
         self._is_used = False
         """Whether anything but a start has happened."""
+        self._has_loss = False
+        """Whether the last event is one."""
         self._has_client = self._has_server = self._has_client_left = self._has_ended = False
 
     def is_over_before(self, event: Event, *, splits: bool) -> bool:
@@ -138,6 +149,10 @@ class _Conversation:
 
     def add(self, event: Event) -> None:
         """Takes the next event."""
+        is_loss = isinstance(event, Loss)
+        if is_loss and (self._has_loss or not self._is_used):
+            return
+        self._has_loss = is_loss
         is_end = isinstance(event, ServerExit | Disconnection)
         if isinstance(event, ClientExit):
             # Some logs have the end of the last run behind the start of the next one.
@@ -222,6 +237,8 @@ class _Conversation:
             return self._pipes.line(side, event.raw, is_whole=event.is_whole)
         if isinstance(event, LoggedStderr):
             return self._pipes.line("stderr", event.raw, is_whole=True)
+        if isinstance(event, Loss):
+            return [PendingRecord("gap", members(reason="import"))]
         if isinstance(event, ClientExit):
             return self._pipes.eof("c2s")
         if isinstance(event, ServerExit):

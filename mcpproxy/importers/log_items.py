@@ -75,6 +75,14 @@ class Disconnection(NamedTuple):
     session: str = ""
 
 
+class Loss(NamedTuple):
+    """Something of the conversation is in the log, but could not be read: nobody knows what it answered or asked."""
+
+    name: str
+    stamp_ns: int | None = None
+    session: str = ""
+
+
 class LeftOut(NamedTuple):
     """Something that belongs to a conversation, or seems to, and could not be read; the import exits with 2."""
 
@@ -84,6 +92,8 @@ class LeftOut(NamedTuple):
     """What is wrong or expected there, without a full stop."""
     name: str = ""
     """The conversation to which it belongs, if known."""
+    is_message: bool = True
+    """Whether it may have been a message, so that nobody can be blamed for not having sent it."""
 
 
 class Remark(NamedTuple):
@@ -93,7 +103,7 @@ class Remark(NamedTuple):
 
 
 TimedEvent = TypeVar("TimedEvent", bound="LoggedFrame | LoggedStderr")
-Event: TypeAlias = LoggedFrame | LoggedStderr | ServerStart | ServerExit | ClientExit | Disconnection
+Event: TypeAlias = LoggedFrame | LoggedStderr | ServerStart | ServerExit | ClientExit | Disconnection | Loss
 """Something that happened in a conversation."""
 Item: TypeAlias = Event | Case | LeftOut | Remark
 """What `read` of a form yields: events, or whole conversations (`Case`) if a log cannot be read in order."""

@@ -94,6 +94,7 @@ _KEPT_CHARS: Final = 256
 """How many UTF-16 units Claude Desktop keeps of either end of a long message."""
 _CUT_WORDS: Final = b" chars truncated]..."
 _CUT: Final = re.compile(r"\.\.\.\[\d{1,12} chars truncated\]\.\.\.").search
+_NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"mcp(?:-server-(?P<name>.+?))?\d?\.log").fullmatch
 _TAILED: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
 """What `tail` writes between the parts of several files."""
@@ -210,7 +211,7 @@ class _Reader:
         if rejected is None:
             return None
         if not rejected:
-            return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
+            return LeftOut(place, _NO_JSON, name, is_message=False)
         return LoggedFrame(name, "s2c", rejected, stamp_ns, session=session)
 
     def _of_other(self, line: bytes, place: str) -> Event | LeftOut | None:
@@ -226,7 +227,7 @@ class _Reader:
             self._is_fenced = True
             return None
         if self._entry is None or self._entry.session:
-            return LeftOut(place, "expected a time and the name of a server in brackets")
+            return LeftOut(place, "expected a time and the name of a server in brackets", is_message=False)
         return LoggedStderr(self._entry.name, line, self._entry.stamp_ns)
 
 

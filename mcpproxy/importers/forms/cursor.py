@@ -59,6 +59,7 @@ _SENTENCE: Final = re.compile(
 ).match
 _GONE: Final = "Connection closed"
 """How the error of a call ends whose server has closed its end."""
+_NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
 
 
@@ -150,7 +151,7 @@ def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | No
         message = unexpected_message(why)
         return None if message is None else LoggedFrame(name, "s2c", message, stamp_ns, is_whole=False)
     if not line:
-        return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
+        return LeftOut(place, _NO_JSON, name, is_message=False)
     return LoggedFrame(name, "s2c", line, stamp_ns)
 
 

@@ -57,7 +57,7 @@ def read(log: Log) -> Iterator[LoggedFrame | LeftOut]:
         elif side is not None:
             yield LoggedFrame(log.name, side, line)
         else:
-            yield LeftOut(f"line {number}", "expected a JSON-RPC message")
+            yield LeftOut(f"line {number}", "expected a JSON-RPC message", is_message=b"jsonrpc" in line)
 
 
 def _is_of_server(head: bytes) -> bool:
