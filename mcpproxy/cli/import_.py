@@ -148,6 +148,7 @@ def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
         except InvalidLine as wrong:
             raise CaptureError(f"cannot import {options.file}: {wrong}") from None
         conversations.close()
+        remarks += conversations.remarks()
     return _report(form_name, form, files, mistakes, remarks, options)
 
 

@@ -30,6 +30,7 @@ from mcpproxy.importers.log_items import (
 from mcpproxy.importers.opening import is_initialize, opens
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.importers.stdio import Pipes
+from mcpproxy.wording.counts import count_text
 
 MAX_HELD_EVENTS: Final = 1000
 """Events of a conversation that are held back until the first frames, before anything is written."""
@@ -66,7 +67,8 @@ class Conversations:
         self._form_name, self._form, self._create = form_name, form, create
         self._open: dict[tuple[str, str], _Conversation] = {}
         """The one that has been silent longest comes first."""
-        self._count = 0
+        self._count = self._frame_count = self._partial_count = 0
+        self._has_client = self._has_server = False
 
     def add(self, item: Event | Case) -> LeftOut | None:
         """Takes the next event, or a whole conversation; returns what is wrong if it is left out."""
@@ -101,7 +103,23 @@ class Conversations:
         if len(self._open) > MAX_OPEN_CONVERSATIONS:
             self._open.pop(next(iter(self._open))).close()
         conversation.add(event)
+        if isinstance(event, LoggedFrame):
+            self._frame_count += 1
+            self._partial_count += not event.is_whole
+            self._has_client |= conversation.has_client
+            self._has_server |= conversation.has_server
         return None
+
+    def remarks(self) -> list[str]:
+        """Returns sentences about what is missing from the captures, whatever the form."""
+        remarks = []
+        if self._partial_count:
+            messages = count_text(self._partial_count, "message")
+            remarks.append(f"{messages} partial: that is all that the log has")
+        if self._has_client != self._has_server and self._frame_count > 1 and not self._form.is_strict:
+            side = "client" if self._has_client else "server"
+            remarks.append(f"only the {side}'s messages are in this log: requests and responses cannot be paired")
+        return remarks
 
     def note(self, left_out: LeftOut) -> None:
         """Marks where something was left out, in the conversations to which it may belong."""
@@ -135,7 +153,7 @@ class _Conversation:
         """Whether anything but a start has happened."""
         self._has_loss = False
         """Whether the last event is one."""
-        self._has_client = self._has_server = self._has_client_left = self._has_ended = False
+        self.has_client = self.has_server = self._has_client_left = self._has_ended = False
 
     def is_over_before(self, event: Event, *, splits: bool) -> bool:
         """Whether an event belongs to the server's next run; `splits` as in `Form.is_strict`."""
@@ -145,7 +163,7 @@ class _Conversation:
             return False
         if self._has_ended or (self._has_client_left and event.side == "c2s"):
             return True
-        return splits and self._has_client and event.side in ("c2s", None) and is_initialize(event.raw)
+        return splits and self.has_client and event.side in ("c2s", None) and is_initialize(event.raw)
 
     def add(self, event: Event) -> None:
         """Takes the next event."""
@@ -166,14 +184,14 @@ class _Conversation:
         if isinstance(event, LoggedFrame):
             raw = event.raw if self._form.is_verbatim else _on_one_line(event.raw)
             event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
-            self._has_client |= event.side == "c2s" and bool(raw.strip())
-            self._has_server |= event.side == "s2c"
+            self.has_client |= event.side == "c2s" and bool(raw.strip())
+            self.has_server |= event.side == "s2c"
         if self._held is None:
             self._write(event)
             return
         self._held.append(event)
         self._held_bytes += len(event.raw) if isinstance(event, LoggedFrame | LoggedStderr) else 0
-        is_known = self._has_client and (self._has_server or self._form.is_strict)
+        is_known = self.has_client and (self.has_server or self._form.is_strict)
         if is_known or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
             self._begin()
 
@@ -196,7 +214,7 @@ class _Conversation:
             None,
         )
         # Logs of other programs may hold one direction only; then nobody knows what the other side had said by then.
-        is_of_both = self._has_server or self._form.is_strict
+        is_of_both = self.has_server or self._form.is_strict
         stamp_ns = next((event.stamp_ns for event in held if _is_usable(event.stamp_ns)), None)
         wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= SINCE_1970 else None
         self._start_ns = None if stamp_ns is None else wall_ns or 0

@@ -50,7 +50,6 @@ from mcpproxy.importers.log_items import (
     LeftOut,
     LoggedFrame,
     LoggedStderr,
-    Remark,
     ServerExit,
     ServerStart,
 )
@@ -58,7 +57,6 @@ from mcpproxy.importers.partial_messages import completed, error, notification, 
 from mcpproxy.importers.rejected_lines import rejected_line
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 from mcpproxy.importers.times import stamp_of_date
-from mcpproxy.wording.counts import count_text
 
 MAX_RUNNING: Final = 10_000
 """Servers of which it is remembered that they run."""
@@ -142,7 +140,6 @@ class _Reader:
         self._running: set[tuple[str, str]] = set()
         self._ends: dict[tuple[str, str], list[ClientExit | ServerExit]] = {}
         """What may be the ends of conversations; see `_of_end`."""
-        self._partial_count = 0
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
@@ -162,13 +159,8 @@ class _Reader:
                 yield item
         for name, session in list(self._ends):
             yield from self._ended(name, session)
-        if self._partial_count:
-            messages = count_text(self._partial_count, "message")
-            yield Remark(f"{messages} incomplete: Claude Desktop logged only a part")
 
     def _note(self, item: Item) -> None:
-        if isinstance(item, LoggedFrame):
-            self._partial_count += not item.is_whole
         if isinstance(item, LoggedFrame | ServerStart) and len(self._running) < MAX_RUNNING:
             self._running.add((item.name, item.session))
 

@@ -102,6 +102,7 @@ def imported(form_name: str, data: bytes, file_name: str = "", folder_name: str 
         elif left_out := conversations.add(item):
             result.left_out.append(left_out)
     conversations.close()
+    result.remarks += conversations.remarks()
     assert all(capture.is_complete or capture.is_discarded for capture in result.captures)
     result.captures = [capture for capture in result.captures if capture.is_complete]
     return result

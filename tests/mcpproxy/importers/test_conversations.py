@@ -209,3 +209,18 @@ def test_what_was_left_out_blames_nobody() -> None:
         is_marked = place in ("a", "")
         assert [record.rec for record in captures[-1].records].count("gap") == is_marked
         assert ("timeout/unanswered" in rules_in(captures[-1])) is not is_marked
+
+
+def test_a_log_of_one_side_and_parts_of_messages_are_told() -> None:
+    def remarks(*frames: LoggedFrame) -> list[str]:
+        form = Form("a log", lambda _head, _name: True, lambda _log: ())
+        conversations = Conversations("log", form, ImportedCapture)
+        for frame in frames:
+            conversations.add(frame)
+        conversations.close()
+        return conversations.remarks()
+
+    one_side = "only the server's messages are in this log: requests and responses cannot be paired"
+    opened, answer = LoggedFrame("a", "s2c", OPENED), LoggedFrame("a", "s2c", ANSWER, is_whole=False)
+    assert remarks(opened, answer) == ["1 message partial: that is all that the log has", one_side]
+    assert remarks(LoggedFrame("a", "c2s", OPENING), opened) == []
