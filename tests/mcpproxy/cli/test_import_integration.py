@@ -380,3 +380,13 @@ def test_any_file_is_offered_for_completion() -> None:
         "--output": "paths",
         "--case": "text",
     }
+
+
+def test_a_capture_says_from_what_it_was_imported(tmp_path: Path) -> None:
+    mcpproxy("import", SAMPLES / "cursor.log", "-o", tmp_path / "x.mcpcap")
+    info = mcpproxy("info", tmp_path / "x.mcpcap").stdout.decode()
+    assert re.search(r"^imported    from a(?: log of)? Cursor", info, re.MULTILINE)
+    assert "recorded by" not in info
+    text = mcpproxy("show", "--format", "markdown", tmp_path / "x.mcpcap").stdout.decode()
+    assert "does not name itself" not in text
+    assert re.search(r"from a(?: log of)? Cursor", text)
