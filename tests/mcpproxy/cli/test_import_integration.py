@@ -387,6 +387,7 @@ def test_a_capture_says_from_what_it_was_imported(tmp_path: Path) -> None:
     info = mcpproxy("info", tmp_path / "x.mcpcap").stdout.decode()
     assert re.search(r"^imported    from a(?: log of)? Cursor", info, re.MULTILINE)
     assert "recorded by" not in info
+    assert b": complete, imported, " in mcpproxy("verify", tmp_path / "x.mcpcap").stdout
     text = mcpproxy("show", "--format", "markdown", tmp_path / "x.mcpcap").stdout.decode()
     assert "does not name itself" not in text
     assert re.search(r"from a(?: log of)? Cursor", text)
