@@ -12,7 +12,8 @@ MAX_FOREIGN_LINES: Final = 100
 MAX_FOREIGN_BYTES: Final = 4096
 """The longest such line."""
 _OF_A_LOG: Final = re.compile(
-    rb"\s*(?:[{\[]|\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d{1,12}:)|[^\r\n]*[\x00-\x08\x0e-\x1a]"
+    rb"\s*(?:\{\s*(?:[\"}]|$)|\[\s*(?:[\]{\[\"\d]|$)|\[[A-Z]+\]|\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d{1,12}:)"
+    rb"|[^\r\n]*[\x00-\x08\x0e-\x1a]"
 ).match
 """What is no sentence: an entry of some log, JSON, or binary."""
 _FENCE: Final = re.compile(rb"\s{0,3}(?:```|~~~)[\w+-]{0,32}\s*").fullmatch

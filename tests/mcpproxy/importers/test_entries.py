@@ -11,6 +11,7 @@ FRONTS = (
     b"It fails. What is wrong?\n\n```\n",
     b"```json\n",
     b"# source: https://example.com\n",
+    b"      'C:\\WINDOWS',\n      [length]: 14\n    ]\n",
     b'fo] "method":"ping"}\n    at Object.<anonymous> (/x.js:1:2)\n',
 )
 
