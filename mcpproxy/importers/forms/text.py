@@ -59,8 +59,8 @@ from mcpproxy.importers.times import LoggedTime, time_in_text
 
 MAX_CONTEXT_BYTES: Final = 512
 """Bytes on each side of a message in which its direction and time are looked for."""
-MAX_SHORTENED_BYTES: Final = 1 << 20
-"""Bytes of an entry in which a message is looked for of which something was cut out."""
+MAX_SHORTENED_BYTES: Final = 64 << 10
+"""Bytes at the beginning of an entry that are kept of a message of which something was cut out."""
 MAX_NESTED: Final = 4
 """Objects around a message in its line."""
 _MEMBER: Final = rb"(?:jsonrpc|id|method|params|result|error)"
@@ -183,13 +183,12 @@ def _message(text: bytes, start: int, known_end: int | None) -> tuple[bytes, int
 
 def _shortened(body: bytes) -> bytes | None:
     """The message in an entry of which something was cut out, as far as it goes; None if too little of it is known."""
-    if len(body) > MAX_SHORTENED_BYTES:
-        return None
-    starts = [match.start() for match in islice(_OBJECTS(body), MAX_NESTED)]
-    for text in (body[start:].decode("utf-8", "replace") for start in starts):
+    starts = [match.start() for match in islice(_OBJECTS(body, 0, MAX_SHORTENED_BYTES), MAX_NESTED)]
+    end = body[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace").rstrip()
+    for text in (body[start:MAX_SHORTENED_BYTES].decode("utf-8", "replace") for start in starts):
         omission = _OMISSION(text)
-        cut = omission.start() if omission else len(text)
-        raw = completed(text[:cut], "…", text[omission.end() :].rstrip() if omission else "")
+        is_cut = omission is not None or len(body) > MAX_SHORTENED_BYTES
+        raw = completed(text[: omission.start()] if omission else text, "…", end if is_cut else "")
         if raw is not None and _is_identified(first_message(raw)):
             return raw
     return None
