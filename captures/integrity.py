@@ -55,6 +55,8 @@ class Inspection:
     """Whether a recorder is still writing to it."""
     is_redacted: bool = False
     """Whether it is a redacted copy."""
+    is_imported: bool = False
+    """Whether it was made from a log, so that it was never recorded."""
     records: int = 0
     """The number of complete records."""
     first_seq: int | None = None
@@ -126,6 +128,7 @@ class Inspection:
 
     def _add_header(self, header: Record) -> None:
         self.is_redacted = self.is_redacted or "redacted_by" in header.members
+        self.is_imported = self.is_imported or "imported" in header.members
         if header.members.get("substitute") is True:
             self.gap_count += 1
             self.gaps.append(Gap(header.seq, header.seq, None, "damage", header.seq))

@@ -37,7 +37,7 @@ _ASIDE: Final = f"{UNPUBLISHED}aside-"
 
 
 @contextmanager
-def new_capture(target: Path, *, replace: bool = False) -> Iterator[CaptureFile]:
+def new_capture(target: Path, *, replace: bool = False, sweeps: bool = True) -> Iterator[CaptureFile]:
     """A capture that is published under its name if the block ends without an error, and deleted otherwise.
 
     No segment is deleted, and the next begins only if the block begins it.
@@ -45,11 +45,13 @@ def new_capture(target: Path, *, replace: bool = False) -> Iterator[CaptureFile]
     Args:
         target: the path of its first segment.
         replace: whether a redacted copy of that name is replaced, with all its segments.
+        sweeps: whether what killed processes have left in the folder is removed before, which takes time in large ones.
 
     Raises:
         CannotCreate: the capture cannot be created or written, or something of that name exists.
     """
-    _sweep(target.parent)  # first, as it can give names back
+    if sweeps:
+        _sweep(target.parent)  # first, as it can give names back
     if replace:
         check_replaceable(target)
     elif os.path.lexists(target):

@@ -152,7 +152,7 @@ class InitializeUnanswered(_AtEnd):
                     yield self._found(Late(call, _seen_request(session, call.request, self.fold), waited_ns))
 
     def _found(self, late: Late) -> Finding:
-        text = f"initialize is still unanswered after {_seconds(late.waited_ns)}"
+        text = f"initialize is still unanswered after {_waited(late.waited_ns)}"
         return self.finding(late.context, with_guess(text, late.call.probable_answer))
 
 
@@ -421,7 +421,7 @@ def _name(request: Request) -> str:
 
 
 def _has_no_answer(late: Late) -> str:
-    text = f"{_name(late.call.request)} is still unanswered after {_seconds(late.waited_ns)}"
+    text = f"{_name(late.call.request)} is still unanswered after {_waited(late.waited_ns)}"
     return with_guess(text, late.call.probable_answer)
 
 
@@ -436,6 +436,11 @@ def _call(request: Request) -> str:
 
 def _precise(span_ns: int) -> str:
     return f"{span_ns / 1e9:.1f} s"
+
+
+def _waited(span_ns: int) -> str:
+    """A short time with a decimal, so that it is not taken for the round one with which a client gives up."""
+    return _precise(span_ns) if span_ns < 10 * 10**9 and span_ns % 10**9 else _seconds(span_ns)
 
 
 def _seconds(span_ns: int) -> str:

@@ -4,13 +4,13 @@ import os
 import shlex
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from captures.errors import CannotCreate, CaptureError
-from captures.file import choose_path, create_directory
+from captures.file import CaptureFile, choose_path, create_directory
 from captures.paths import SUFFIX, captures_root, file_name, safe_name
 from captures.publication import new_capture
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -21,6 +21,8 @@ from mcpproxy.wording.counts import count_text
 
 BATCH: Final = 64 << 10
 """Bytes of lines that are written together."""
+MAX_LISTED_REFUSALS: Final = 3
+"""How many captures that cannot be created are reported in full: if a disk is full, none can."""
 MAX_STEM_CHARS: Final = 56
 """Characters of a name before its number."""
 
@@ -38,6 +40,12 @@ class CaptureFiles:
             raise CaptureError(f"-o {output}: end a file's name with {SUFFIX}, or a folder's with /")
         self._output = output
         self._open: list[_CaptureFile] = []
+        self._swept: set[Path] = set()
+        """Folders in which nothing is left of other imports."""
+        self._report_error: OSError | None = None
+        """Why what was written cannot be told on stdout."""
+        self._refused = 0
+        """Captures that could not be created."""
         self._uses: dict[str, int] = {}
         """How many captures of each name there are."""
         self._waiting: _CaptureFile | None = None
@@ -57,6 +65,37 @@ class CaptureFiles:
             self._publish(self._waiting)
         for file in list(self._open):
             file.discard()
+        if error is None and self._refused > MAX_LISTED_REFUSALS:
+            fail(f"cannot create {count_text(self._refused - MAX_LISTED_REFUSALS, 'more capture')}")
+
+    def check_report(self) -> None:
+        """Raises what kept the captures from being listed on stdout.
+
+        Raises:
+            BrokenPipeError: nobody reads it any longer.
+            CaptureError: it cannot be written.
+        """
+        error = self._report_error
+        if isinstance(error, BrokenPipeError):
+            raise error
+        if error is not None:
+            raise CaptureError(f"the captures were written, but cannot be listed on stdout: {error.strerror}")
+
+    def opened(self, path: Path) -> AbstractContextManager[CaptureFile]:
+        """A new capture there; once for each folder, what killed processes have left in that is removed."""
+        sweeps = path.parent not in self._swept
+        self._swept.add(path.parent)
+        return new_capture(path, sweeps=sweeps)
+
+    def report(self, line: str) -> None:
+        """Writes a line to stdout; if that fails, the import goes on, and `check_report` raises why."""
+        if self._report_error is not None:
+            return
+        try:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        except OSError as error:
+            self._report_error = error
 
     def create(self, name: str, wall_ns: int | None) -> Output:
         """Returns a new capture; one that takes lines and drops them if it cannot be created, which is reported.
@@ -74,7 +113,7 @@ class CaptureFiles:
         try:
             file = _CaptureFile(self, Path(self._path(name, wall_ns)))
         except CannotCreate as error:
-            self.code = fail(str(error), Exit.CANNOT_CREATE)
+            self._refuse(error)
             return _NoFile()
         self._open.append(file)
         return file
@@ -131,9 +170,16 @@ class CaptureFiles:
         try:
             file.publish()
         except CannotCreate as error:
-            self.code = fail(str(error), Exit.CANNOT_CREATE)
+            self._refuse(error)
         else:
             self.count += 1
+
+    def _refuse(self, error: CannotCreate) -> None:
+        """Reports that a capture cannot be created; the first few are reported in full."""
+        self._refused += 1
+        self.code = int(Exit.CANNOT_CREATE)
+        if self._refused <= MAX_LISTED_REFUSALS:
+            fail(str(error), Exit.CANNOT_CREATE)
 
 
 def _is_other_file(output: str) -> bool:
@@ -160,7 +206,7 @@ class _CaptureFile:
     def __init__(self, files: CaptureFiles, path: Path) -> None:
         self._files, self._path = files, path
         self._stack = ExitStack()
-        self._capture = self._stack.enter_context(new_capture(path))
+        self._capture = self._stack.enter_context(files.opened(path))
         self._batch: list[bytes] = []
         self._size = self._lines = 0
 
@@ -196,9 +242,8 @@ class _CaptureFile:
         written = self._capture.size
         self._stack.close()
         contents = count_text(self._lines, "record")
-        sys.stdout.write(
-            written_line(self._path, contents, written, f"`{self._files.command_for(self._path)}` shows it")
-        )
+        shows = f"`{self._files.command_for(self._path)}` shows it"
+        self._files.report(written_line(self._path, contents, written, shows))
 
     def _flush(self) -> None:
         try:

@@ -5,6 +5,7 @@ overwritten.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from captures.errors import CaptureError
+from captures.paths import SUFFIX
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.capture_files import CaptureFiles
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -54,9 +56,13 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Import; returns 2 if something in FILE was left out or FILE is refused, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
+    _check_output(options.output)
     with _opened(options.file) as file:
         path = None if options.file == "-" else Path(options.file).absolute()
-        log = Log(file, path.name, path.parent.name) if path else Log(file, "")
+        try:
+            log = Log(file, path.name, path.parent.name) if path else Log(file, "")
+        except OSError as error:
+            raise CaptureError(f"cannot read {options.file}: {error.strerror}") from error
         _check_kind(log.head, options.file)
         name = options.form or _recognised(log, options.file)
         return _import(log, name, options)
@@ -71,18 +77,34 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         return
     try:
         file = open(name, "rb")  # noqa: SIM115 - only errors of opening are about the name
+    except IsADirectoryError:
+        raise CaptureError(f"cannot import {name}: it is a folder; name a file in it") from None
     except OSError as error:
         raise CaptureError(f"cannot import {name}: {error.strerror}") from error
     with file:
         yield file
 
 
+def _check_output(output: str | None) -> None:
+    """Refuses what can be neither a new capture nor a folder.
+
+    Raises:
+        CaptureError: it is empty, or a file that is no capture.
+    """
+    if output is not None and (not output or (os.path.lexists(output) and not os.path.isdir(output))):
+        if output.endswith(SUFFIX):
+            return  # it is never overwritten
+        raise CaptureError(f"cannot write {output or repr(output)}: -o must end in {SUFFIX}, or name a folder")
+
+
 def _check_kind(head: bytes, name: str) -> None:
     """Refuses what is not a log.
 
     Raises:
-        CaptureError: it is a capture or an archive.
+        CaptureError: it is empty, a capture or an archive.
     """
+    if not head.strip():
+        raise CaptureError(f"cannot import {name}: it is empty")
     if _CAPTURE(head):
         raise CaptureError(f"cannot import {name}: it is already a capture; `mcpproxy show` shows it")
     place, mark = _TAR
@@ -119,11 +141,13 @@ def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
                     continue
                 elif isinstance(item, LeftOut):
                     mistakes.add(item)
+                    conversations.note(item)
                 elif left_out := conversations.add(item):
                     mistakes.add(left_out)
         except InvalidLine as wrong:
             raise CaptureError(f"cannot import {options.file}: {wrong}") from None
         conversations.close()
+        remarks += conversations.remarks()
     return _report(form_name, form, files, mistakes, remarks, options)
 
 
@@ -140,12 +164,17 @@ def _report(
     if files.count:
         for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
             say(remark)
+    elif 0 < mistakes.count <= MAX_LISTED_MISTAKES and not files.code:
+        say(f"nothing was imported from {options.file}")
     elif not (files.code or mistakes.count):
         if options.case is not None:
             return fail(f"cannot import {options.file}: it contains no conversation named {options.case}")
         hint = f"; {form.lacks}" if form.lacks else ""
         return fail(f"cannot import {options.file}: it contains no conversation{hint}")
-    return max(files.code, int(Exit.USAGE if mistakes.count else Exit.FINE))
+    code = max(files.code, int(Exit.USAGE if mistakes.count else Exit.FINE))
+    if code == Exit.FINE:
+        files.check_report()
+    return code
 
 
 class _Mistakes:

@@ -14,6 +14,7 @@ from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.verify import call_damage, reasons
+from mcpproxy.importers.form import origin_of
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text
@@ -87,6 +88,7 @@ def _as_json(capture: Capture, name: Path, inspection: Inspection, summary: Summ
 def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary) -> str:
     header = capture.header.members
     wall_ns, clients = _wall_ns(capture.header), _clients(summary)
+    origin = origin_of(header)
     rows = [
         ("capture", str(name)),
         ("server", header.get("name")),
@@ -100,7 +102,8 @@ def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary
         ("duration", duration(_lasted_ns(wall_ns, inspection))),
         ("started by", _parents(header.get("parents"))),
         ("machine", header.get("machine")),
-        ("recorded by", header.get("tool")),
+        ("imported", origin),
+        ("imported by" if origin else "recorded by", header.get("tool")),
         ("redacted by", header.get("redacted_by")),
         ("frames", _traffic(inspection)),
         ("exchanges", f"{inspection.exchanges:,}" if inspection.exchanges else None),

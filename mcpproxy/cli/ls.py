@@ -18,6 +18,7 @@ from captures.cutting import LineCutter
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import random_end
+from captures.paths import safe_name
 from captures.reader import Capture, open_capture
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
@@ -171,7 +172,7 @@ def _as_json(row: CaptureListRow) -> dict[str, Any]:
 def _id(row: CaptureListRow) -> str:
     """The name to print for a capture: the random end of its file name if that identifies it, else its path."""
     named = random_end(row.path)
-    return named if named and row.path.parent.name == row.server else sanitise(str(row.path))
+    return named if named and row.path.parent.name in (row.server, safe_name(row.server)) else sanitise(str(row.path))
 
 
 def _text(rows: list[CaptureListRow], most: int) -> str:

@@ -73,6 +73,7 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
         "live": inspection.live,
         "torn": inspection.torn,
         "redacted": inspection.is_redacted,
+        "imported": inspection.is_imported,
         "repeated": inspection.repeated,
         "gaps": [gap._asdict() for gap in inspection.gaps],
         "holes": [{"first": first, "last": last} for first, last in inspection.holes],
@@ -84,8 +85,9 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
 
 
 def _text(path: Path, inspection: Inspection) -> str:
+    imported = ", imported" if inspection.is_imported else ""
     redacted = ", redacted" if inspection.is_redacted else ""
-    state = f"{inspection.state}{redacted}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
+    state = f"{inspection.state}{imported}{redacted}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
     lines = [f"{sanitise(str(path))}: {state}"]
     lines += [f"  {reason}" for reason in reasons(inspection)]
     return "\n".join(lines) + "\n"
@@ -134,6 +136,8 @@ def gap_text(gap: Gap) -> str:
         lines = gap.lost.get("other", {}).get("records", 0)
         more = f" and {count_text(lines, 'line')} of stderr" if lines else ""
         return f"not recorded after a fault in mcpproxy: {count_text(missed, 'frame')}{more}"
+    if gap.reason == "import" and gap.first == gap.at:
+        return f"at record {gap.at} something in the log could not be imported"
     if gap.reason in ("excerpt", "redaction"):
         which = f"record {gap.first} was" if gap.first == gap.at else f"records {gap.first} to {gap.at} were"
         return f"{which} left out of this redacted copy"

@@ -129,7 +129,12 @@ class HarEntryBuilder:
 
     def _build_entry(self, exchange: "_OpenExchange") -> HarEntry:
         members, request = exchange.members, exchange.members["request"]
-        has_body = bool(exchange.bodies["s2c"].pieces) or _size_or_unknown(members.get("response_size")) > 0
+        # A stream of the client's own has a body even without events: it is empty, but open for some time.
+        has_body = (
+            bool(exchange.bodies["s2c"].pieces)
+            or _size_or_unknown(members.get("response_size")) > 0
+            or (request.get("method") == "GET" and _is_stream(members.get("response")))
+        )
         phases = _PhaseTimes(members.get("times"), exchange.first_record_ns, has_body=has_body)
         start_ns = (self._fold.wall_ns or 0) + phases.start_ns
         http = self._fold.exchanges.known(exchange.number)
@@ -230,7 +235,7 @@ class _PhaseTimes:
         Args:
             times: the member `times` of the exchange's record.
             first_record_ns: the timestamp of its first record, in case that of its request is unknown.
-            has_body: whether any byte of the response's body arrived; if not, the whole time counts as waiting.
+            has_body: whether the response has a body; if not, the whole time counts as waiting.
         """
         stamps_by_name = times if isinstance(times, dict) else {}
         request_head, *phase_ends = (_stamp_or_none(stamps_by_name.get(name)) for name in _PHASE_STAMPS)
@@ -334,6 +339,11 @@ def _har_response(members: dict[str, Any], exchange: _OpenExchange) -> dict[str,
 
 def _truncation_comment(body: _Body) -> dict[str, str]:
     return {"comment": f"only the beginning: {body.size} bytes"} if body.is_truncated else {}
+
+
+def _is_stream(response: object) -> bool:
+    headers = _header_pairs(response.get("headers")) if isinstance(response, dict) else []
+    return any(name.lower() == "content-type" and "text/event-stream" in value.lower() for name, value in headers)
 
 
 def _header_pairs(headers: object) -> list[tuple[str, str]]:

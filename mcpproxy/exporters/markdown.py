@@ -20,6 +20,7 @@ from analysis.reading import Step
 from analysis.rules.finding import Level
 from mcpproxy import __version__
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
+from mcpproxy.importers.form import origin_of
 from mcpproxy.report.conversation import Conversation, ConversationItem, Times, whole_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
@@ -137,7 +138,9 @@ class MarkdownExport:
 
     def _facts_block(self) -> Iterator[str]:
         fold, header = self._facts.fold, self._facts.header
-        unnamed = "does not name itself"
+        origin = origin_of(header)
+        # A log may begin after the handshake, or have nothing of it.
+        unnamed = "unknown" if origin and not fold.revisions else "does not name itself"
         extent = f"{count_text(self._facts.frame_count, 'frame')}, {count_text(self._facts.session_count, 'session')}"
         rows = [
             ("capture", sanitise(self._path.name, None)),
@@ -146,7 +149,8 @@ class MarkdownExport:
             ("revisions" if len(fold.revisions) > 1 else "revision", revisions_text(fold.revisions) or "unknown"),
             ("transport", sanitise(fold.transport or "unknown", 60)),
             ("extent", f"{extent}, {duration(fold.t_ns)}"),
-            ("recorded by", _text_or_unknown(header.get("tool"))),
+            *([("imported", origin)] if origin else []),
+            ("imported by" if origin else "recorded by", _text_or_unknown(header.get("tool"))),
             ("written by", f"mcpproxy {__version__}"),
         ]
         if fold.wall_ns is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from captures.loss import PendingRecord
-from captures.record import with_inexact_time
+from captures.record import members, with_inexact_time
 from captures.verdict import Direction
 from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
 from mcpproxy.importers.case import Case
@@ -17,16 +17,20 @@ from mcpproxy.importers.form import Form
 from mcpproxy.importers.guessed_sides import SideGuesser
 from mcpproxy.importers.log_items import (
     SINCE_1970,
+    ClientExit,
+    Disconnection,
     Event,
     LeftOut,
     LoggedFrame,
     LoggedStderr,
+    Loss,
     ServerExit,
     ServerStart,
 )
 from mcpproxy.importers.opening import can_open_conversation, is_initialize
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.importers.stdio import Pipes
+from mcpproxy.wording.counts import count_text
 
 MAX_HELD_EVENTS: Final = 1000
 """Events of a conversation that are held back until the first frames, before anything is written."""
@@ -63,13 +67,17 @@ class Conversations:
         self._form_name, self._form, self._create = form_name, form, create
         self._open: dict[tuple[str, str], _Conversation] = {}
         """The one that has been silent longest comes first."""
-        self._count = 0
+        self._count = self._frame_count = self._partial_count = 0
+        self._has_client = self._has_server = False
 
     def add(self, item: Event | Case) -> LeftOut | None:
         """Takes the next event, or a whole conversation; returns what is wrong if it is left out."""
         return self._add_case(item) if isinstance(item, Case) else self._add_event(item)
 
     def _add_case(self, case: Case) -> LeftOut | None:
+        if self._count == MAX_CONVERSATIONS:
+            return _surplus(case.name)
+        self._count += 1
         output = self._create(case.name, case.wall_ns)
         try:
             for _, line in case.records(self._form_name):
@@ -88,14 +96,38 @@ class Conversations:
             conversation = None
         if conversation is None:
             if self._count == MAX_CONVERSATIONS:
-                return LeftOut(key[0], f"the log contains more than {MAX_CONVERSATIONS:,} conversations", event.name)
+                return _surplus(event.name)
             self._count += 1
             conversation = _Conversation(key[0], self._form_name, self._form, self._create)
         self._open[key] = conversation
         if len(self._open) > MAX_OPEN_CONVERSATIONS:
             self._open.pop(next(iter(self._open))).close()
         conversation.add(event)
+        if isinstance(event, LoggedFrame):
+            self._frame_count += 1
+            self._partial_count += not event.is_whole
+            self._has_client |= conversation.has_client
+            self._has_server |= conversation.has_server
         return None
+
+    def remarks(self) -> list[str]:
+        """Returns sentences about what is missing from the captures, whatever the form."""
+        remarks = []
+        if self._partial_count:
+            messages = count_text(self._partial_count, "message")
+            remarks.append(f"{messages} partial: that is all that the log has")
+        if self._has_client != self._has_server and self._frame_count > 1 and not self._form.is_strict:
+            side = "client" if self._has_client else "server"
+            remarks.append(f"only the {side}'s messages are in this log: requests and responses cannot be paired")
+        return remarks
+
+    def note(self, left_out: LeftOut) -> None:
+        """Marks where something was left out, in the conversations to which it may belong."""
+        if self._form.is_strict or not left_out.is_message:
+            return
+        for (name, _), conversation in self._open.items():
+            if left_out.name[:MAX_NAME_CHARS] in ("", name):
+                conversation.add(Loss(name))
 
     def close(self) -> None:
         """Completes all captures."""
@@ -119,7 +151,9 @@ class _Conversation:
         self._t_ns = 0
         self._is_used = False
         """Whether anything but a start has happened."""
-        self._has_client = self._has_server = self._has_exited = False
+        self._has_loss = False
+        """Whether the last event is one."""
+        self.has_client = self.has_server = self._has_client_left = self._has_ended = False
 
     def is_over_before(self, event: Event, *, splits: bool) -> bool:
         """Whether an event belongs to the server's next run; `splits` as in `Form.is_strict`."""
@@ -127,27 +161,37 @@ class _Conversation:
             return self._is_used
         if not isinstance(event, LoggedFrame):
             return False
-        return self._has_exited or (
-            splits and self._has_client and event.side in ("c2s", None) and is_initialize(event.raw)
-        )
+        if self._has_ended or (self._has_client_left and event.side == "c2s"):
+            return True
+        return splits and self.has_client and event.side in ("c2s", None) and is_initialize(event.raw)
 
     def add(self, event: Event) -> None:
         """Takes the next event."""
-        if isinstance(event, ServerExit) and self._has_exited:
+        is_loss = isinstance(event, Loss)
+        if is_loss and (self._has_loss or not self._is_used):
             return
-        self._is_used |= not isinstance(event, ServerStart)
-        self._has_exited |= isinstance(event, ServerExit)
+        self._has_loss = is_loss
+        is_end = isinstance(event, ServerExit | Disconnection)
+        if isinstance(event, ClientExit):
+            # Some logs have the end of the last run behind the start of the next one.
+            if self._has_client_left or not self._is_used:
+                return
+            self._has_client_left = True
+        if self._has_ended and (is_end or isinstance(event, ClientExit)):
+            return
+        self._is_used |= not isinstance(event, ServerStart | Disconnection)
+        self._has_ended |= is_end
         if isinstance(event, LoggedFrame):
             raw = event.raw if self._form.is_verbatim else _on_one_line(event.raw)
             event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
-            self._has_client |= event.side == "c2s" and bool(raw.strip())
-            self._has_server |= event.side == "s2c"
+            self.has_client |= event.side == "c2s" and bool(raw.strip())
+            self.has_server |= event.side == "s2c"
         if self._held is None:
             self._write(event)
             return
         self._held.append(event)
         self._held_bytes += len(event.raw) if isinstance(event, LoggedFrame | LoggedStderr) else 0
-        is_known = self._has_client and (self._has_server or self._form.is_strict)
+        is_known = self.has_client and (self.has_server or self._form.is_strict)
         if is_known or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
             self._begin()
 
@@ -170,7 +214,7 @@ class _Conversation:
             None,
         )
         # Logs of other programs may hold one direction only; then nobody knows what the other side had said by then.
-        is_of_both = self._has_server or self._form.is_strict
+        is_of_both = self.has_server or self._form.is_strict
         stamp_ns = next((event.stamp_ns for event in held if _is_usable(event.stamp_ns)), None)
         wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= SINCE_1970 else None
         self._start_ns = None if stamp_ns is None else wall_ns or 0
@@ -212,9 +256,18 @@ class _Conversation:
             return self._pipes.line(side, event.raw, is_whole=event.is_whole)
         if isinstance(event, LoggedStderr):
             return self._pipes.line("stderr", event.raw, is_whole=True)
+        if isinstance(event, Loss):
+            return [PendingRecord("gap", members(reason="import"))]
+        if isinstance(event, ClientExit):
+            return self._pipes.eof("c2s")
         if isinstance(event, ServerExit):
             return self._pipes.eof("s2c") if event.code is None else self._pipes.exited(event.code)
         return []
+
+
+def _surplus(name: str) -> LeftOut:
+    reason = f"the log contains more than {MAX_CONVERSATIONS:,} conversations"
+    return LeftOut(name[:MAX_NAME_CHARS], reason, name)
 
 
 def _is_usable(stamp_ns: int | None) -> bool:

@@ -3,7 +3,7 @@
 import re
 from typing import Final, Literal, NamedTuple
 
-from mcpproxy.importers.entries import MAX_SNIFFED_LINES
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry
 from mcpproxy.importers.source import first_lines
 from mcpproxy.importers.times import stamp_of_date
 
@@ -43,15 +43,15 @@ def editor_entry(line: bytes) -> EditorEntry | None:
 
 
 def editor_of(head: bytes, *, is_named: bool) -> Literal["vscode", "cursor"] | None:
-    """Returns which editor wrote a log, by the first words that are known; None if it does not begin with an entry.
+    """Returns which editor wrote a log, by the first words that are known; None if its first entry is another one.
 
     Args:
         head: the beginning of the log.
         is_named: whether the file has a name that the editor gives. Then it may begin in the middle of an entry.
     """
     lines = first_lines(head, MAX_SNIFFED_LINES)
-    if not lines or not (is_named or _ENTRY(lines[0]) or VSCODE_WORDS(lines[0])):
-        return None
+    if not is_named:
+        lines = from_first_entry(lines, _ENTRY)
     for text in (match["text"] for line in lines if (match := _ENTRY(line))):
         if VSCODE_WORDS(text):
             return "vscode"

@@ -140,7 +140,10 @@ def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0
     if others:
         yield Remark(f"skipped {count_text(others, 'other exchange')}: not with an MCP server")
     taken = [logged for own in kept.values() for logged in own]
-    untimed = sum(logged.is_stream and not any(event.at_ns is not None for event in logged.events) for logged in taken)
+    untimed = sum(
+        logged.is_stream and bool(logged.answer) and all(event.at_ns is None for event in logged.events)
+        for logged in taken
+    )
     if untimed:
         streams = count_text(untimed, "event stream")
         yield Remark(f"no event times in {streams}: each event gets the time at which its stream ended")

@@ -3,7 +3,7 @@
 The docstring of the module is its page below docs/imports; see the recipe in CONTRIBUTING.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -50,6 +50,15 @@ def form_module(name: str) -> Any:
     """Returns the module of a form, by its name."""
     module: ModuleType = import_module(f"{package.__name__}.{name.replace('-', '_')}")
     return module
+
+
+def origin_of(header: Mapping[str, Any]) -> str | None:
+    """Returns from what a capture was imported, as in "from a HAR file", by its header; None if it was recorded."""
+    name = header.get("imported")
+    if name is None:
+        return None
+    form = forms().get(name) if isinstance(name, str) else None
+    return f"from {form.title}" if form is not None else "from a log"
 
 
 def fitting_forms(log: Log) -> list[str]:

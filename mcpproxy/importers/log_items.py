@@ -1,4 +1,4 @@
-"""What a form reads from a log: frames, stderr, starts and ends of servers, in the order of the log.
+"""What a form reads from a log: frames, stderr, starts and ends of conversations, in the order of the log.
 
 `name` is the server as the log names it, and the name of the capture. Several servers may take turns in a log.
 `session` tells conversations with servers of the same name apart, if the log does; leave it empty otherwise.
@@ -50,12 +50,36 @@ class ServerStart(NamedTuple):
 
 
 class ServerExit(NamedTuple):
-    """A server ended or was disconnected. A frame that follows begins a new capture."""
+    """A server ended, by itself unless `ClientExit` came before. A frame that follows begins a new capture."""
 
     name: str
     stamp_ns: int | None = None
     code: int | None = None
     """Its exit status, or the negated number of a signal; None if the log does not say."""
+    session: str = ""
+
+
+class ClientExit(NamedTuple):
+    """The client ended the conversation, or began to, by closing its end or by stopping the server."""
+
+    name: str
+    stamp_ns: int | None = None
+    session: str = ""
+
+
+class Disconnection(NamedTuple):
+    """The conversation ended, and the log does not say who ended it. A frame that follows begins a new capture."""
+
+    name: str
+    stamp_ns: int | None = None
+    session: str = ""
+
+
+class Loss(NamedTuple):
+    """Something of the conversation is in the log, but could not be read: nobody knows what it answered or asked."""
+
+    name: str
+    stamp_ns: int | None = None
     session: str = ""
 
 
@@ -68,6 +92,8 @@ class LeftOut(NamedTuple):
     """What is wrong or expected there, without a full stop."""
     name: str = ""
     """The conversation to which it belongs, if known."""
+    is_message: bool = True
+    """Whether it may have been a message, so that nobody can be blamed for not having sent it."""
 
 
 class Remark(NamedTuple):
@@ -77,7 +103,7 @@ class Remark(NamedTuple):
 
 
 TimedEvent = TypeVar("TimedEvent", bound="LoggedFrame | LoggedStderr")
-Event: TypeAlias = LoggedFrame | LoggedStderr | ServerStart | ServerExit
+Event: TypeAlias = LoggedFrame | LoggedStderr | ServerStart | ServerExit | ClientExit | Disconnection | Loss
 """Something that happened in a conversation."""
 Item: TypeAlias = Event | Case | LeftOut | Remark
 """What `read` of a form yields: events, or whole conversations (`Case`) if a log cannot be read in order."""

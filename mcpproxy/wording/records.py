@@ -165,6 +165,8 @@ def _gap(gap: Record) -> Remark:
         if lost is not None:
             return Remark("▲", f"not recorded after a fault in mcpproxy: {detail or 'no frames'}", "bad")
         return Remark("▲", "a fault in mcpproxy ended the recording of a stream", "bad")
+    if lost_range(gap) is None and gap.members.get("reason") == "import":
+        return Remark("▲", "something in the log could not be imported here", "bad")
     reason = _scalar(gap.members.get("reason"))
     text = f"{lost_text(lost_count(gap))}{f' ({detail})' if detail else ''}: {reason}"
     return Remark("▲", text, "bad")

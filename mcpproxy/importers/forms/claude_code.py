@@ -38,9 +38,18 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.entries import MAX_SNIFFED_LINES, is_log_of
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry, is_fence, is_log_of
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.log_items import (
+    ClientExit,
+    Disconnection,
+    Item,
+    LeftOut,
+    LoggedFrame,
+    LoggedStderr,
+    ServerExit,
+    ServerStart,
+)
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
 from mcpproxy.importers.times import stamp_of_date
@@ -63,11 +72,14 @@ _SUCCEEDED: Final = re.compile(r"Tool '(?P<tool>[^'\r\n]{1,256})' completed succ
 _FAILED: Final = re.compile(
     r"Tool '(?P<tool>[^'\r\n]{1,256})' failed(?: after [\d.]+m?s)?(?: \([^)\r\n]{1,100}\))?: (?P<why>.*)", re.DOTALL
 ).fullmatch
+_STOPPING: Final = re.compile(r"Sending SIG(?:INT|TERM|KILL) to MCP server process").match
 _ENDED: Final = re.compile(
     r"\w+ connection closed after |MCP server process exited|Connection failed after |Connection failed:"
 ).match
+_BY_SERVER: Final = re.compile(r"closed after \S+ \(with errors\)|Connection closed$|exited (?!cleanly)").search
+"""Ends for which the server is responsible, if Claude Code has not stopped it."""
 _MEMBERS: Final = frozenset({"debug", "error", "timestamp", "sessionId", "cwd"})
-_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{").match
+_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{|\[\s*$").match
 
 
 class _Entry(NamedTuple):
@@ -80,8 +92,9 @@ class _Entry(NamedTuple):
 
 def sniff(head: bytes, _file_name: str) -> bool:
     """Whether the first objects have sentences of Claude Code, or it begins with an entry, and one names a server."""
-    if _OBJECTS(head):
-        objects = _objects(enumerate(first_lines(head, MAX_OBJECT_LINES), 1))
+    lines = first_lines(head, MAX_SNIFFED_LINES)
+    if first := from_first_entry(lines, _OBJECTS):
+        objects = _objects(enumerate(first[:MAX_OBJECT_LINES], 1))
         entry = next((_entry_of(value, "", "") for value, _ in objects), None)
         return entry is not None
     return is_log_of(head, _DEBUG_LINE, _names_server, is_named=False)
@@ -106,7 +119,7 @@ def _entries(log: Log) -> Iterator[_Entry | Item]:
     if not any(_DEBUG_LINE(line) for line in first_lines(log.head, MAX_SNIFFED_LINES)):
         named = log.folder_name.startswith(_FOLDER)
         name = log.folder_name.removeprefix(_FOLDER) if named else log.name
-        for value, place in _objects(log.lines()):
+        for value, place in _objects(_without_foreign(log.lines())):
             entry = _entry_of(value, name, place)
             yield entry or LeftOut(place, "expected a JSON object with `debug` or `error`", name)
         return
@@ -135,6 +148,15 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
                 yield LeftOut(place, "the last line may be truncated", name)
             else:
                 yield last
+
+
+def _without_foreign(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Lines without those of text before the first object, and without fences of Markdown."""
+    has_begun = False
+    for number, line in lines:
+        has_begun = has_begun or _OBJECTS(line) is not None
+        if has_begun and not is_fence(line):
+            yield number, line
 
 
 def _objects(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, str]]:
@@ -181,6 +203,8 @@ class _Reader:
     def __init__(self) -> None:
         self._calls = ToolCalls()
         self._running: set[tuple[str, str]] = set()
+        self._stopped: set[tuple[str, str]] = set()
+        """Servers that Claude Code has stopped."""
 
     def items(self, entry: _Entry) -> Iterator[Item]:
         """What an entry says about the conversation."""
@@ -192,12 +216,20 @@ class _Reader:
                 yield LoggedStderr(name, line.rstrip("\r").encode("utf-8", "replace"), stamp_ns, session)
         elif text.startswith(_START):
             self._note(key)
+            self._stopped.discard(key)
             self._calls.forget(name, session)
             yield ServerStart(name, stamp_ns, session)
+        elif _STOPPING(text):
+            if key in self._running:
+                self._stopped.add(key)
+                yield ClientExit(name, stamp_ns, session)
         elif _ENDED(text):
             if key in self._running:
                 self._running.discard(key)
-                yield ServerExit(name, stamp_ns, session=session)
+                is_known = key in self._stopped or _BY_SERVER(text)
+                yield (
+                    ServerExit(name, stamp_ns, session=session) if is_known else Disconnection(name, stamp_ns, session)
+                )
         elif item := self._call(entry) or _refused(entry):
             self._note(key)
             yield item

@@ -41,14 +41,22 @@ from typing import Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
-from mcpproxy.importers.entries import is_log_of
+from mcpproxy.importers.entries import is_fence, is_log_of
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerExit, ServerStart
+from mcpproxy.importers.log_items import (
+    ClientExit,
+    Event,
+    Item,
+    LeftOut,
+    LoggedFrame,
+    LoggedStderr,
+    ServerExit,
+    ServerStart,
+)
 from mcpproxy.importers.partial_messages import completed, error, notification, request, result
 from mcpproxy.importers.rejected_lines import rejected_line
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 from mcpproxy.importers.times import stamp_of_date
-from mcpproxy.wording.counts import count_text
 
 MAX_RUNNING: Final = 10_000
 """Servers of which it is remembered that they run."""
@@ -63,14 +71,18 @@ _CUT_METADATA: Final = re.compile(rb"\} \{(?: [^\r\n{}\"]{0,40})?$").search
 _FROM: Final[dict[bytes, Direction]] = {b"Message from client: ": "c2s", b"Message from server: ": "s2c"}
 _PREFIX_BYTES: Final = len(b"Message from client: ")
 _START: Final = b"Initializing server..."
+_STOP: Final = b"Shutting down server..."
+_CLIENT_END: Final = b"Client transport closed"
 _END: Final = b"Server transport closed"
+_UNEXPECTED: Final = b"Server transport closed unexpectedly"
+"""Unless Claude Desktop has stopped the server. Both other ends may be logged before it, in any order."""
 _WORDS: Final = (
     *_FROM,
     _START,
+    _STOP,
+    _CLIENT_END,
     _END,
     b"Server started and connected successfully",
-    b"Client transport closed",
-    b"Shutting down server...",
 )
 _SUMMARY: Final = re.compile(
     r'(?:method="(?P<method>[^"\r\n]{1,256})")?(?: ?id=(?P<id>"[^"\r\n]{0,256}"|[^ \r\n]{1,256}))?'
@@ -80,6 +92,7 @@ _KEPT_CHARS: Final = 256
 """How many UTF-16 units Claude Desktop keeps of either end of a long message."""
 _CUT_WORDS: Final = b" chars truncated]..."
 _CUT: Final = re.compile(r"\.\.\.\[\d{1,12} chars truncated\]\.\.\.").search
+_NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"mcp(?:-server-(?P<name>.+?))?\d?\.log").fullmatch
 _TAILED: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
 """What `tail` writes between the parts of several files."""
@@ -122,8 +135,11 @@ class _Reader:
         """The last one."""
         self._is_open = False
         """Whether the next lines may belong to it."""
+        self._is_fenced = False
+        """Whether the log is in a block of code of Markdown."""
         self._running: set[tuple[str, str]] = set()
-        self._partial_count = 0
+        self._ends: dict[tuple[str, str], list[ClientExit | ServerExit]] = {}
+        """What may be the ends of conversations; see `_of_end`."""
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
@@ -131,21 +147,48 @@ class _Reader:
                 yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
                 continue
             entry = _entry(line)
+            if entry is not None and entry.text.startswith((_CLIENT_END, _END)):
+                self._entry = entry
+                self._is_open = entry.text.endswith((b"{", b"["))
+                yield from self._of_end(entry)
+                continue
             item = self._of_entry(entry, f"line {number}") if entry else self._of_other(line, f"line {number}")
             if item is not None:
+                yield from self._ended(item.name, "" if isinstance(item, LeftOut) else item.session)
                 self._note(item)
                 yield item
-        if self._partial_count:
-            messages = count_text(self._partial_count, "message")
-            yield Remark(f"{messages} partial: that is all that Claude Desktop logged")
+        for name, session in list(self._ends):
+            yield from self._ended(name, session)
 
     def _note(self, item: Item) -> None:
-        if isinstance(item, LoggedFrame):
-            self._partial_count += not item.is_whole
         if isinstance(item, LoggedFrame | ServerStart) and len(self._running) < MAX_RUNNING:
             self._running.add((item.name, item.session))
 
-    def _of_entry(self, entry: _Entry, place: str) -> Item | None:
+    def _of_end(self, entry: _Entry) -> Iterator[Item]:
+        """Keeps the first end of a conversation until its next entry, which may say that the server is responsible."""
+        name, stamp_ns, text, session, _ = entry
+        key = name, session
+        if key not in self._running:
+            return
+        ends = self._ends.setdefault(key, [])
+        if text.startswith(_UNEXPECTED):
+            del self._ends[key]
+            self._running.discard(key)
+            yield ServerExit(name, stamp_ns, session=session)
+        elif text.startswith(_END):
+            if not any(isinstance(end, ServerExit) for end in ends):
+                ends.append(ServerExit(name, stamp_ns, session=session))
+        elif not ends:
+            ends.append(ClientExit(name, stamp_ns, session))
+
+    def _ended(self, name: str, session: str) -> Iterator[Item]:
+        """The ends of a conversation that were kept."""
+        for end in self._ends.pop((name, session), ()):
+            if isinstance(end, ServerExit):
+                self._running.discard((name, session))
+            yield end
+
+    def _of_entry(self, entry: _Entry, place: str) -> Event | LeftOut | None:
         self._entry = entry
         self._is_open = entry.text.endswith((b"{", b"["))
         name, stamp_ns, text, session, _ = entry
@@ -154,17 +197,16 @@ class _Reader:
             return _message(entry, side, place)
         if text.startswith(_START):
             return ServerStart(name, stamp_ns, session)
-        if text.startswith(_END) and (name, session) in self._running:
-            self._running.discard((name, session))
-            return ServerExit(name, stamp_ns, session=session)
+        if text.startswith(_STOP) and (name, session) in self._running:
+            return ClientExit(name, stamp_ns, session)
         rejected = rejected_line(text.decode("utf-8", "replace")) if b"JSON" in text else None
         if rejected is None:
             return None
         if not rejected:
-            return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
+            return LeftOut(place, _NO_JSON, name, is_message=False)
         return LoggedFrame(name, "s2c", rejected, stamp_ns, session=session)
 
-    def _of_other(self, line: bytes, place: str) -> Item | None:
+    def _of_other(self, line: bytes, place: str) -> Event | LeftOut | None:
         """What a line without a time is: the rest of an entry, or a line of stderr."""
         line = line.rstrip(b"\r\n")
         if self._is_open and line[:1] in (b" ", b"}", b"]"):
@@ -173,8 +215,11 @@ class _Reader:
         self._is_open = False
         if _TAILED(line):
             return None
+        if (self._entry is None or self._is_fenced) and is_fence(line):
+            self._is_fenced = True
+            return None
         if self._entry is None or self._entry.session:
-            return LeftOut(place, "expected a time and the name of a server in brackets")
+            return LeftOut(place, "expected a time and the name of a server in brackets", is_message=False)
         return LoggedStderr(self._entry.name, line, self._entry.stamp_ns)
 
 
@@ -196,7 +241,7 @@ def _entry(line: bytes) -> _Entry | None:
     return _Entry(name, stamp_of_date(match["stamp"].decode()), text, "mcp.log" if is_common else "", is_cut)
 
 
-def _message(entry: _Entry, side: Direction, place: str) -> Item:
+def _message(entry: _Entry, side: Direction, place: str) -> LoggedFrame | LeftOut:
     body = entry.text[_PREFIX_BYTES:]
     raw, is_whole = body, True
     if _CUT_WORDS in body and (parts := _cut_parts(body.decode("utf-8", "replace"))):

@@ -33,8 +33,18 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mcpproxy.importers.editor_logs import CURSOR_WORDS, EditorEntry, editor_entry, editor_of
+from mcpproxy.importers.entries import is_fence
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.log_items import (
+    ClientExit,
+    Disconnection,
+    Item,
+    LeftOut,
+    LoggedFrame,
+    LoggedStderr,
+    ServerExit,
+    ServerStart,
+)
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
 from mcpproxy.importers.tool_calls import ToolCalls
@@ -43,9 +53,13 @@ _SENTENCE: Final = re.compile(
     r"(?:(?P<server>[^\r\n]{4}): )?"
     r"(?:(?P<verb>Calling|Successfully called|Error calling) tool '(?P<tool>[^'\r\n]{1,256})'(?:: (?P<why>.*))?"
     r"|(?P<start>Starting new stdio process with command)|(?P<end>Client closed for command)"
+    r"|(?P<stop>Handling (?:Delete|Reload)Client action|Cleaning up)"
     r"|Client error for command (?P<refused>.*))",
     re.DOTALL,
 ).match
+_GONE: Final = "Connection closed"
+"""How the error of a call ends whose server has closed its end."""
+_NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
 
 
@@ -71,9 +85,13 @@ class _Reader:
         self._name = named["name"] if named else log.name
         self._calls = ToolCalls()
         self._running: set[str] = set()
+        self._stopped: set[str] = set()
+        """Servers that Cursor stopped, or that a call found to be gone."""
         self._stderr: _Stderr | None = None
         """To what the next lines without a time belong."""
         self._has_entry = False
+        self._is_fenced = False
+        """Whether the log is in a block of code of Markdown."""
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
@@ -85,6 +103,8 @@ class _Reader:
             if entry is not None:
                 self._has_entry, self._stderr = True, None
                 item = self._of_entry(entry, place)
+            elif is_fence(line) and (self._is_fenced or not self._has_entry):
+                self._is_fenced, item = True, None
             elif self._stderr:
                 item = LoggedStderr(self._stderr.name, line.rstrip(b"\r\n"), self._stderr.stamp_ns)
             else:
@@ -108,14 +128,20 @@ class _Reader:
                 return self._calls.begin(name, tool, stamp_ns)
             if match["verb"] == "Successfully called":
                 return self._calls.succeed(name, tool, stamp_ns, place)
+            if (match["why"] or "").endswith(_GONE):
+                self._stopped.add(name)
             return self._calls.fail(name, tool, match["why"] or "", stamp_ns, place, is_result=False)
         if match["start"]:
             self._running.add(name)
+            self._stopped.discard(name)
             self._calls.forget(name)
             return ServerStart(name, stamp_ns)
+        if match["stop"] and name in self._running:
+            self._stopped.add(name)
+            return ClientExit(name, stamp_ns)
         if match["end"] and name in self._running:
             self._running.discard(name)
-            return ServerExit(name, stamp_ns)
+            return ServerExit(name, stamp_ns) if name in self._stopped else Disconnection(name, stamp_ns)
         return _refused(match["refused"], name, stamp_ns, place) if match["refused"] else None
 
 
@@ -125,7 +151,7 @@ def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | No
         message = unexpected_message(why)
         return None if message is None else LoggedFrame(name, "s2c", message, stamp_ns, is_whole=False)
     if not line:
-        return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
+        return LeftOut(place, _NO_JSON, name, is_message=False)
     return LoggedFrame(name, "s2c", line, stamp_ns)
 
 

@@ -9,40 +9,64 @@ A file of JSON-RPC messages, one per line, with nothing around them:
 (`tee in.jsonl | server | tee out.jsonl`), which writes one direction to each file. There is no standard place.
 
 **What the capture contains.** The messages in the order of the file. A line that is not JSON is left out; if the last
-line is truncated, its frame is partial.
+line is truncated, its frame is partial. If the file has only what a server wrote to stdout, lines that are not JSON are
+recorded, too, because they should not be there.
 
 **What is missing.** Times, stderr, and who sent which message: its method decides, and a response comes from the side that did not
 send its request. If only one direction was logged, messages that both sides may send are assumed to have that direction.
+Import the two files of `tee` one by one: together, every request would come before the first response.
 """
 
 from collections.abc import Iterator
 
 from orjson import JSONDecodeError, loads
 
+from captures.verdict import Direction
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.guessed_sides import certain_side
 from mcpproxy.importers.log_items import LeftOut, LoggedFrame
+from mcpproxy.importers.opening import first_message
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
 
 _STARTS = (b'{"jsonrpc"', b'[{"jsonrpc"')
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether the first line is a message, or an array of messages."""
-    line = next(iter(first_lines(head)), b"")
+    """Whether the first line is a message, or an array of messages, or most lines are, and those before it are text."""
+    lines = first_lines(head, MAX_SNIFFED_LINES)
+    if lines and _begins(lines[0]):
+        return True
+    return bool(from_first_entry(lines, _begins)) and 2 * sum(map(_is_message, lines)) > len(lines)
+
+
+def _begins(line: bytes) -> bool:
     return _is_message(line) or (not line.endswith(b"\n") and line.startswith(_STARTS))
 
 
 def read(log: Log) -> Iterator[LoggedFrame | LeftOut]:
     """Reads a log."""
+    side: Direction | None = "s2c" if _is_of_server(log.head) else None
     for number, line in log.lines():
         if len(line) > MAX_INPUT_LINE_BYTES:
             yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
         elif _is_message(line):
-            yield LoggedFrame(log.name, None, line)
+            yield LoggedFrame(log.name, side, line)
         elif line.startswith(_STARTS) and not line.endswith(b"\n"):
-            yield LoggedFrame(log.name, None, line, is_whole=False)
+            yield LoggedFrame(log.name, side, line, is_whole=False)
+        elif side is not None:
+            yield LoggedFrame(log.name, side, line)
         else:
-            yield LeftOut(f"line {number}", "expected a JSON-RPC message")
+            yield LeftOut(f"line {number}", "expected a JSON-RPC message", is_message=b"jsonrpc" in line)
+
+
+def _is_of_server(head: bytes) -> bool:
+    """Whether a log has the stdout of a server alone: responses, and nothing that the client may have sent."""
+    messages = [first_message(line) for line in first_lines(head, MAX_SNIFFED_LINES) if _is_message(line)]
+    asked = {repr(message["id"]) for message in messages if "method" in message and "id" in message}
+    answered = {repr(message.get("id")) for message in messages if "method" not in message}
+    is_clients = any(certain_side(message.get("method")) == "c2s" for message in messages)
+    return bool(answered) and not is_clients and not answered & asked
 
 
 def _is_message(line: bytes) -> bool:

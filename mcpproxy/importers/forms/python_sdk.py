@@ -43,7 +43,7 @@ from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
 from mcpproxy.importers.printed_entries import Entry, printed_entries
 from mcpproxy.importers.printed_objects import printed_bytes, printed_object
-from mcpproxy.importers.source import Log
+from mcpproxy.importers.source import Log, is_json
 from mcpproxy.importers.times import LoggedTime, time_in_text
 
 MAX_LATEST: Final = 8
@@ -150,7 +150,8 @@ def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
     body, is_whole = crossed
     raws = [raw for raw in ([body] if body.startswith(b"{") else _DATA.findall(body)) if raw]
     if is_whole:
-        return [(raw, _parsed(raw), True) for raw in raws]
+        # What was edited by hand is not what crossed: a server cannot send an event that is no message.
+        return [(raw, _parsed(raw), is_json(raw)) for raw in raws]
     return [message for raw in raws for message in _printed(raw.decode("utf-8", "replace"))]
 
 

@@ -41,7 +41,8 @@ import io
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
@@ -51,6 +52,7 @@ from mcpproxy.importers.guessed_sides import certain_side
 from mcpproxy.importers.json_text import end_of_value
 from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
 from mcpproxy.importers.opening import first_message
+from mcpproxy.importers.partial_messages import completed
 from mcpproxy.importers.printed_entries import Entry, printed_entries
 from mcpproxy.importers.printed_objects import printed_object
 from mcpproxy.importers.source import Log
@@ -58,10 +60,17 @@ from mcpproxy.importers.times import LoggedTime, time_in_text
 
 MAX_CONTEXT_BYTES: Final = 512
 """Bytes on each side of a message in which its direction and time are looked for."""
+MAX_SHORTENED_BYTES: Final = 64 << 10
+"""Bytes at the beginning of an entry that are kept of a message of which something was cut out."""
 MAX_NESTED: Final = 4
 """Objects around a message in its line."""
 _MEMBER: Final = rb"(?:jsonrpc|id|method|params|result|error)"
 _OBJECT: Final = re.compile(rb"""(?:\[\s*)?\{\s*(?:%b\s*:|["']%b["']\s*:|$)""" % (_MEMBER, _MEMBER)).search
+_OBJECTS: Final = re.compile(rb"\{\s*\"").finditer
+_OMISSION: Final = re.compile(
+    r"\[?(?:\.\.\.|…)|[<\[(]truncated|[<\[(]\d{1,12} (?:more )?(?:chars|characters|bytes)"
+).search
+"""Where something was cut out of a message."""
 _VERSION: Final = re.compile(rb"""jsonrpc["']?\s*:\s*["']2""").search
 _ANNOUNCES: Final = re.compile(rb"(?::|-|=|>|<|\xe2\x86[\x90\x92]|\xf0\x9f\x93[\xa4\xa5])\s*$").search
 """The end of a line that is about the message in the next one."""
@@ -151,6 +160,10 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         yield _Message(raw, is_whole, (before[-MAX_CONTEXT_BYTES:] + after).decode("utf-8", "replace"))
         start, count = end, count + 1
     if not count and _VERSION(body):
+        known = _shortened(body)
+        if known is not None:
+            yield _Message(known, False, prefix[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace"))
+            return
         yield LeftOut(f"line {entry.number}", "expected a JSON-RPC message")
 
 
@@ -167,6 +180,25 @@ def _message(text: bytes, start: int, known_end: int | None) -> tuple[bytes, int
         return printed.json, after or len(text), printed.is_whole and after is not None
     message = value[0] if isinstance(value, list) and value else value
     return (raw, after or len(text), True) if isinstance(message, dict) and "jsonrpc" in message else None
+
+
+def _shortened(body: bytes) -> bytes | None:
+    """The message in an entry of which something was cut out, as far as it goes; None if too little of it is known."""
+    starts = [match.start() for match in islice(_OBJECTS(body, 0, MAX_SHORTENED_BYTES), MAX_NESTED)]
+    end = body[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace").rstrip()
+    for text in (body[start:MAX_SHORTENED_BYTES].decode("utf-8", "replace") for start in starts):
+        omission = _OMISSION(text)
+        is_cut = omission is not None or len(body) > MAX_SHORTENED_BYTES
+        raw = completed(text[: omission.start()] if omission else text, "…", end if is_cut else "")
+        if raw is not None and _is_identified(first_message(raw)):
+            return raw
+    return None
+
+
+def _is_identified(message: dict[str, Any]) -> bool:
+    """Whether a message of which something was cut out says what it is."""
+    is_cut = any(str(message.get(name)).endswith("…") for name in ("method", "id"))
+    return not is_cut and ("jsonrpc" in message or ("id" in message and "method" not in message))
 
 
 def _side(context: str, sends: Direction) -> Direction | None:

@@ -39,15 +39,27 @@ from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
 from mcpproxy.importers.editor_logs import VSCODE_WORDS, editor_entry, editor_of
+from mcpproxy.importers.entries import is_fence
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.log_items import (
+    ClientExit,
+    Disconnection,
+    Item,
+    LeftOut,
+    LoggedFrame,
+    LoggedStderr,
+    ServerExit,
+    ServerStart,
+)
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 
 _STARTING: Final = b"Starting server "
 _HOSTED: Final = b"Starting server from "
 """`Starting server from LocalProcess extension host` follows."""
 _EXITED: Final = re.compile(rb"Connection state: Error Process exited with code (\d{1,10})$").match
-_ENDED: Final = (b"Connection state: Stopped", b"Connection state: Error")
+_STOPPING: Final = b"Stopping server "
+_STOPPED: Final = b"Connection state: Stopped"
+_FAILED: Final = b"Connection state: Error"
 _STDERR: Final = b"[server stderr] "
 _NOT_JSON: Final = b"Failed to parse message: "
 _SIDES: Final[dict[bytes, Direction]] = {
@@ -68,7 +80,7 @@ def sniff(head: bytes, file_name: str) -> bool:
 def read(log: Log) -> Iterator[Item]:
     """Reads a log."""
     named = _NAMED_FILE(log.file_name)
-    name, is_running, has_entry = named[1] if named else log.name, False, False
+    name, is_running, is_stopping, has_entry = named[1] if named else log.name, False, False, False
     for number, line in log.lines():
         if len(line) > MAX_INPUT_LINE_BYTES:
             yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
@@ -76,19 +88,25 @@ def read(log: Log) -> Iterator[Item]:
         entry = editor_entry(line)
         if entry is None:
             # Other lines are the rest of an entry, such as a stack; messages and lines of stderr never have one.
-            if not has_entry and not VSCODE_WORDS(line):
+            if not (has_entry or VSCODE_WORDS(line) or is_fence(line)):
                 yield LeftOut(f"line {number}", "expected a time and a level in brackets")
             continue
         has_entry = True
         stamp_ns, _, text = entry
         if text.startswith(_STARTING) and not text.startswith(_HOSTED):
             name = text.removeprefix(_STARTING).decode("utf-8", "replace") or name
-            is_running = True
+            is_running, is_stopping = True, False
             yield ServerStart(name, stamp_ns)
-        elif text.startswith(_ENDED):
-            exited = _EXITED(text)
+        elif text.startswith(_STOPPING):
             if is_running:
+                yield ClientExit(name, stamp_ns)
+            is_stopping = True
+        elif text.startswith((_STOPPED, _FAILED)):
+            exited = _EXITED(text)
+            if is_running and (is_stopping or text.startswith(_FAILED)):
                 yield ServerExit(name, stamp_ns, int(exited[1]) if exited else None)
+            elif is_running:
+                yield Disconnection(name, stamp_ns)
             is_running = False
         elif item := _said(text, name, stamp_ns, f"line {number}", is_cut=not line.endswith(b"\n")):
             is_running = True

@@ -1,6 +1,7 @@
 """`mcpproxy import`: whole captures or none, nothing overwritten, and mistakes reported in one line."""
 
 import json
+import os
 import re
 import stat
 import subprocess
@@ -129,6 +130,15 @@ def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
     assert re.fullmatch(rb"mcpproxy: left out of -: \d+ more; is it in another format than trace\?", lines[-1])
 
 
+def test_that_nothing_was_imported_is_told(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=b"started\n")
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[1:]) == (
+        2,
+        b"",
+        [b"mcpproxy: nothing was imported from -"],
+    )
+
+
 def test_one_conversation_can_go_into_a_named_file_and_several_cannot(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     several = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a", "b"))
@@ -250,10 +260,52 @@ def test_the_command_that_is_named_shows_the_capture(tmp_path: Path) -> None:
     assert done.stdout.endswith(b"; `mcpproxy tui` shows it\n")
 
 
+def test_a_folder_is_not_a_log(tmp_path: Path) -> None:
+    done = mcpproxy("import", ".", cwd=tmp_path)
+    assert done.stderr == b"mcpproxy: cannot import .: it is a folder; name a file in it\n"
+
+
 def test_a_folder_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "file/out", stdin=trace("a", "b"))
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (73, b"", 1)
+
+
+def test_a_stdout_that_nobody_reads_does_not_end_the_import(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(trace(*(f"case{number}" for number in range(300))))
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "mcpproxy", "import", "--from", "trace", f"{tmp_path}/in", "-o", f"{tmp_path}/out"]
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+    assert (done.returncode, done.stderr, len(listed(tmp_path / "out"))) == (0, b"", 300)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")
+def test_a_stdout_that_is_full_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(trace("a", "b"))
+    command = [sys.executable, "-m", "mcpproxy", "import", "--from", "trace", f"{tmp_path}/in", "-o", f"{tmp_path}/out"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+    assert (done.returncode, listed(tmp_path / "out")) == (2, ["a.mcpcap", "b.mcpcap"])
+    assert done.stderr.startswith(b"mcpproxy: the captures were written, but cannot be listed on stdout: ")
+
+
+def test_captures_that_cannot_be_created_are_counted(tmp_path: Path) -> None:
+    names = [f"case{number}" for number in range(9)]
+    for name in names:
+        (tmp_path / f"{name}.mcpcap").write_bytes(b"")
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace(*names))
+    lines = done.stderr.splitlines()
+    assert (done.returncode, len(lines), lines[-1]) == (73, 4, b"mcpproxy: cannot create 6 more captures")
+
+
+def test_an_output_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"")
+    for output in ("", "x.txt", os.devnull):
+        done = mcpproxy("import", "--from", "trace", "-", "-o", output, cwd=tmp_path, stdin=trace("a"))
+        assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+        assert b"-o must end in .mcpcap, or name a folder" in done.stderr
 
 
 def test_a_closed_stdin_is_told(tmp_path: Path) -> None:
@@ -281,9 +333,9 @@ def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "its format is not recognised; choose one with --from: claude-code, "),
-        (b"\n\n", "its format is not recognised"),
-        (b"Server started\n", "its format is not recognised"),
+        (b"", "it is empty"),
+        (b"\n\n", "it is empty"),
+        (b"Server started\n", "its format is not recognised; choose one with --from: claude-code, "),
         (b"\0" * 100, "its format is not recognised"),
         (
             b'{"jsonrpc":"2.0","name":"a","transport":"stdio","frames":[]}\n',
@@ -356,3 +408,14 @@ def test_any_file_is_offered_for_completion() -> None:
         "--output": "paths",
         "--case": "text",
     }
+
+
+def test_a_capture_says_from_what_it_was_imported(tmp_path: Path) -> None:
+    mcpproxy("import", SAMPLES / "cursor.log", "-o", tmp_path / "x.mcpcap")
+    info = mcpproxy("info", tmp_path / "x.mcpcap").stdout.decode()
+    assert re.search(r"^imported    from a(?: log of)? Cursor", info, re.MULTILINE)
+    assert "recorded by" not in info
+    assert b": complete, imported, " in mcpproxy("verify", tmp_path / "x.mcpcap").stdout
+    text = mcpproxy("show", "--format", "markdown", tmp_path / "x.mcpcap").stdout.decode()
+    assert "does not name itself" not in text
+    assert re.search(r"from a(?: log of)? Cursor", text)

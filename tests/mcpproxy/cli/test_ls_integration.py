@@ -100,3 +100,12 @@ def test_it_names_prune_where_captures_have_become_many(tmp_path: Path) -> None:
     last = mcpproxy("ls", tmp_path).stdout.splitlines()[-2:]
     assert last == [b"2 captures, 10.7 GB, 0 live", advice]
     assert b"mcpproxy prune" not in mcpproxy("ls", "--json", tmp_path).stdout
+
+
+def test_a_server_whose_folder_has_another_name_is_listed_by_its_end(tmp_path: Path) -> None:
+    folder = tmp_path / "127.0.0.1-8080"
+    folder.mkdir()
+    named = "20260101T000000Z-bc98.mcpcap"
+    (folder / named).write_bytes(b"".join(lines([("header", header(name="127.0.0.1:8080"))])))
+    listed = mcpproxy("ls", MCPPROXY_CAPTURES=str(tmp_path)).stdout.decode()
+    assert ("  bc98" in listed, str(tmp_path) in listed) == (True, False)

@@ -202,6 +202,18 @@ def exchange(
     one.record(at_ms + until_ms, "exchange", **place, stage="end", **end)
 
 
+def test_a_stream_without_events_keeps_the_time_at_which_it_was_opened(tmp_path: Path) -> None:
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
+    head = {"method": "GET", "target": "/mcp", "version": "HTTP/1.1", "headers": []}
+    response = {"response": {"status": 200, "reason": "OK", "version": "HTTP/1.1", "headers": EVENTS}}
+    times = {"request_head": 0, "request_end": 0, "response_head": 99 * 10**6, "response_end": 403 * 10**6}
+    one.record(0, "exchange", exchange=1, conn=1, stage="request", request=head)
+    one.record(99, "exchange", exchange=1, conn=1, stage="response", **response)
+    one.record(403, "exchange", exchange=1, conn=1, stage="end", request=head, **response, times=times)
+    (found,) = entries(tmp_path / "out.har", one.close())
+    assert (found["timings"]["wait"], found["timings"]["receive"]) == (99, 304)
+
+
 def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_does_not(tmp_path: Path) -> None:
     one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
     exchange(one, 1, 403, headers=None)

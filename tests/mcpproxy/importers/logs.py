@@ -96,9 +96,13 @@ def imported(form_name: str, data: bytes, file_name: str = "", folder_name: str 
     for item in form.read(log_of(data, file_name, folder_name)):
         if isinstance(item, Remark):
             result.remarks.append(item.text)
-        elif left_out := item if isinstance(item, LeftOut) else conversations.add(item):
+        elif isinstance(item, LeftOut):
+            result.left_out.append(item)
+            conversations.note(item)
+        elif left_out := conversations.add(item):
             result.left_out.append(left_out)
     conversations.close()
+    result.remarks += conversations.remarks()
     assert all(capture.is_complete or capture.is_discarded for capture in result.captures)
     result.captures = [capture for capture in result.captures if capture.is_complete]
     return result

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from captures.reader import read_frames
-from mcpproxy.importers.conversations import MAX_OPEN_CONVERSATIONS, Conversations
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.conversations import MAX_CONVERSATIONS, MAX_OPEN_CONVERSATIONS, Conversations
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Event, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.log_items import Event, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from tests.analysis.judged import Judged
 from tests.mcpproxy.importers.logs import ImportedCapture
 
@@ -178,3 +179,48 @@ def test_the_conversation_that_has_been_silent_longest_makes_room() -> None:
     # 0 made room for the last one, so 0 itself comes again, for which 1 makes room, and so on.
     assert [capture.name for capture in captures[many:]] == ["s0", "s1"]
     assert len(captures[many - 1].frames) == 4
+
+
+def test_the_limit_of_conversations_holds_for_whole_ones() -> None:
+    form = Form("a log", lambda _head, _name: True, lambda _log: (), is_strict=True, is_verbatim=True)
+    conversations = Conversations("log", form, ImportedCapture)
+    cases = (Case(1, "a", "stdio", True, (), {}, NOW) for _ in range(MAX_CONVERSATIONS + 1))
+    left_out = [problem for case in cases if (problem := conversations.add(case))]
+    assert [problem.reason for problem in left_out] == ["the log contains more than 1,000 conversations"]
+
+
+def test_what_was_left_out_blames_nobody() -> None:
+    captures: list[ImportedCapture] = []
+
+    def create(name: str, wall_ns: int | None) -> ImportedCapture:
+        captures.append(ImportedCapture(name, wall_ns))
+        return captures[-1]
+
+    for place in (None, "a", "b", ""):
+        conversations = Conversations("log", Form("a log", lambda _head, _name: True, lambda _log: ()), create)
+        for side, raw in (("c2s", OPENING), ("s2c", OPENED), ("c2s", CALL)):
+            assert conversations.add(LoggedFrame("a", "c2s" if side == "c2s" else "s2c", raw, NOW)) is None
+        if place is not None:
+            conversations.note(LeftOut("line 4", "expected a message", place))
+            conversations.note(LeftOut("line 5", "expected a message", place))
+        late = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}'
+        conversations.add(LoggedFrame("a", "s2c", late, NOW + 9000 * MS))
+        conversations.close()
+        is_marked = place in ("a", "")
+        assert [record.rec for record in captures[-1].records].count("gap") == is_marked
+        assert ("timeout/unanswered" in rules_in(captures[-1])) is not is_marked
+
+
+def test_a_log_of_one_side_and_parts_of_messages_are_told() -> None:
+    def remarks(*frames: LoggedFrame) -> list[str]:
+        form = Form("a log", lambda _head, _name: True, lambda _log: ())
+        conversations = Conversations("log", form, ImportedCapture)
+        for frame in frames:
+            conversations.add(frame)
+        conversations.close()
+        return conversations.remarks()
+
+    one_side = "only the server's messages are in this log: requests and responses cannot be paired"
+    opened, answer = LoggedFrame("a", "s2c", OPENED), LoggedFrame("a", "s2c", ANSWER, is_whole=False)
+    assert remarks(opened, answer) == ["1 message partial: that is all that the log has", one_side]
+    assert remarks(LoggedFrame("a", "c2s", OPENING), opened) == []

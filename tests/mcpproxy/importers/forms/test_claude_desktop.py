@@ -52,7 +52,7 @@ def test_a_message_whose_middle_is_missing_keeps_its_beginning_and_its_id() -> N
     (capture,) = result.captures
     (frame,) = capture.frames
     assert (frame.whole, frame.raw.decode()) == (False, cut)
-    assert result.remarks == ["1 message partial: that is all that Claude Desktop logged"]
+    assert result.remarks == ["1 message partial: that is all that the log has"]
 
 
 def test_words_of_a_missing_middle_in_a_short_message_are_its_own() -> None:
@@ -165,6 +165,6 @@ def test_it_is_recognised_by_its_first_entry() -> None:
     lines = f"{entry(1, 'Initializing server...')}\n{entry(2, f'Message from client: {PING}')}\n"
     assert recognised(lines.encode()) == ["claude-desktop"]
     assert recognised(f"==> /x/mcp.log <==\n{lines}".encode()) == ["claude-desktop"]
-    assert recognised(f"npm warn\n{lines}".encode()) == ["text"]
-    assert recognised(f"npm warn\n{lines}".encode(), "mcp-server-files.log") == ["claude-desktop"]
+    assert recognised(f"2026-03-01T10:12:01 x\n{lines}".encode()) == ["text"]
+    assert recognised(f"2026-03-01T10:12:01 x\n{lines}".encode(), "mcp-server-files.log") == ["claude-desktop"]
     assert recognised(entry(1, "Some other words").encode()) == []

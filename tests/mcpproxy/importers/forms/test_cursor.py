@@ -89,5 +89,5 @@ def test_the_name_of_a_server_is_that_of_the_file() -> None:
 def test_it_is_recognised_by_its_first_words() -> None:
     assert recognised(entry(1, "Handling CreateClient action").encode()) == ["cursor"]
     assert recognised(("\n" + entry(1, "r-ai: Handling ListOfferings action")).encode()) == ["cursor"]
-    assert recognised(("x\n" + entry(1, "Calling tool 'read'")).encode()) == []
+    assert recognised(("2026-03-01 10:12:01 x\n" + entry(1, "Calling tool 'read'")).encode()) == []
     assert recognised(("x\n" + entry(1, "Calling tool 'read'")).encode(), "MCP user-notes.log") == ["cursor"]

@@ -3,6 +3,7 @@
 import json
 
 from tests.mcpproxy.importers.logs import imported, recognised
+from tests.mcpproxy.importers.test_conversations import rules_in
 
 OPENING = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
 OPENED = '{"jsonrpc":"2.0","id":1,"result":{"n":1.10}}'
@@ -55,3 +56,20 @@ def test_it_is_recognised_by_its_first_line() -> None:
     assert recognised(json.dumps([json.loads(OPENING)]).encode()) == ["messages"]
     assert recognised(b'{"jsonrpc":"2.0","x":"' + b"x" * (2 << 20)) == ["messages"]
     assert recognised(lines('{"a":1}')) == recognised(b"") == recognised(b"\0\1") == []
+
+
+def test_a_line_of_a_servers_stdout_that_is_not_json_is_recorded() -> None:
+    called = '{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}'
+    for data in (lines("Loading config...", OPENED, called), lines(OPENED, "Loading config...", called)):
+        assert recognised(data) == ["messages"]
+        result = imported("messages", data, "stdout.log")
+        assert result.left_out == []
+        (capture,) = result.captures
+        assert {side for side, _ in capture.messages} == {"s2c"}
+        assert "Loading config..." in [text for _, text in capture.messages]
+        assert "framing/stdout-not-json" in rules_in(capture)
+
+
+def test_text_among_messages_of_both_sides_is_nobodys() -> None:
+    result = imported("messages", lines("started", OPENING, OPENED, CALL))
+    assert ([left_out.place for left_out in result.left_out], len(result.captures[0].frames)) == (["line 1"], 3)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.mcpproxy.importers.logs import ImportedCapture, imported
+from tests.mcpproxy.importers.test_conversations import rules_in
 
 INITIALIZE = "JSONRPCRequest(method='initialize', params={'protocolVersion': '2025-11-25'}, jsonrpc='2.0', id=0)"
 INITIALIZED = "JSONRPCNotification(method='notifications/initialized', params=None, jsonrpc='2.0')"
@@ -142,7 +143,7 @@ def test_what_cannot_be_read_is_left_out_and_chatter_is_not_told() -> None:
     )
     assert [left_out.place for left_out in result.left_out] == ["line 1", "line 3"]
     assert [(frame.raw, frame.whole) for frame in result.captures[0].frames] == [
-        (b'{"jsonrpc":"2.0",', True),
+        (b'{"jsonrpc":"2.0",', False),
         (b'{"jsonrpc":"2.0","id":1,"result":{}}', False),
         (b'{"jsonrpc":"2.0","id":2,"result":{}}', False),
         (b'{"method":"notifications/x"}', False),
@@ -156,3 +157,13 @@ def test_blanks_in_a_line_cost_nothing() -> None:
         f"{blanks}id=1, result={{}})",
     )
     assert len(capture.frames) == 1
+
+
+def test_a_chunk_that_was_edited_by_hand_blames_nobody() -> None:
+    edited = 'data: {"method":"notifications/message","params":{"data":"1\\n\\n2"},"jsonrpc":"2.0"}'
+    capture = capture_of(
+        f"chunk: b'event: message\\r\\n{edited}\\r\\n\\r\\n'",
+        f"chunk: b'event: message\\r\\ndata: {json.dumps(RESULT_JSON)}\\r\\n\\r\\n'",
+    )
+    assert [(frame.whole, frame.is_partial) for frame in capture.frames] == [(False, True), (True, False)]
+    assert "framing/stdout-not-json" not in rules_in(capture)

@@ -119,6 +119,21 @@ def test_what_is_cut_or_shortened_is_incomplete() -> None:
     ]
 
 
+def test_a_message_whose_middle_was_cut_out_is_paired_by_its_id() -> None:
+    called = '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"read","arguments":{}}}'
+    log = (
+        f"-> {called}",
+        '<- {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"a...[900 chars truncated]...b"\\"}]}}',
+        f"-> {called}",
+        '<- {"result":{"content":[{"type":"text","text":"a...[900 chars truncated]...b"\\"}]},"jsonrpc":"2.0","id":3}',
+    )
+    result = imported("text", "\n".join(log).encode())
+    assert result.left_out == []
+    answers = [json.loads(frame.raw) for frame in result.captures[0].frames if not frame.whole]
+    assert [answer["id"] for answer in answers] == [3, 3]
+    assert all(answer["result"]["content"][0]["text"].startswith("a") for answer in answers)
+
+
 def test_other_objects_are_skipped_and_give_way() -> None:
     capture = capture_of(
         "config {", "  a: 1,", f"  -> {INITIALIZE}", f'<- {{"a":{{"id":1}}}} {RESULT} -> [{PING},{PING}]'

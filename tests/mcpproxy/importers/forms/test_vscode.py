@@ -84,7 +84,7 @@ def test_it_is_recognised_by_its_first_words() -> None:
     calls = entry(2, "Calling tool 'read_note'") + entry(2, "Handling ListOfferings action")
     assert recognised(start.encode()) == recognised((start + calls).encode()) == ["vscode"]
     assert recognised(f"Connection state: Starting\n{start}".encode()) == ["vscode"]
-    assert recognised(f"    at x\n{start}".encode()) == []
+    assert recognised(f"2026-03-01 10:12:01 x\n{start}".encode()) == []
     assert recognised(f"    at x\n{start}".encode(), "mcpServer.mcp.config.usrlocal.files.log") == ["vscode"]
     assert recognised((calls + start).encode()) == ["cursor"]
     assert recognised(entry(1, "Activating extension").encode()) == []
