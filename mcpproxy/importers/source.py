@@ -23,6 +23,7 @@ MAX_EXPORT_BYTES: Final = 32 << 20
 MAX_HEAD_BYTES: Final = 1 << 20
 """Bytes from the beginning of a log by which its form is recognised."""
 _PIECE: Final = 1 << 20
+_NO_JSON: Final = re.compile(rb"\{\s*+[^\s\"}]").match
 _ARRAY: Final = re.compile(rb"\s*\[\s*(?=\{)").match
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -164,8 +165,15 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
+def cannot_be_json(text: bytes) -> bool:
+    """Whether a text is an object whose first name has no quotes, or others than JSON's: a parser would only fail."""
+    return _NO_JSON(text) is not None
+
+
 def is_json(text: bytes) -> bool:
     """Whether a text is JSON."""
+    if cannot_be_json(text):
+        return False
     try:
         loads(text)
     except JSONDecodeError:

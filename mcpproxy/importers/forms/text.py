@@ -54,8 +54,8 @@ from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
 from mcpproxy.importers.opening import first_message
 from mcpproxy.importers.partial_messages import completed
 from mcpproxy.importers.printed_entries import Entry, printed_entries
-from mcpproxy.importers.printed_objects import printed_object
-from mcpproxy.importers.source import Log
+from mcpproxy.importers.printed_objects import json_like_members, printed_object
+from mcpproxy.importers.source import Log, cannot_be_json, json_of
 from mcpproxy.importers.times import LoggedTime, time_in_text
 
 MAX_CONTEXT_BYTES: Final = 512
@@ -169,17 +169,32 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
 
 def _message(text: bytes, start: int, known_end: int | None) -> tuple[bytes, int, bool] | None:
     """The message that begins there, the offset after it, and whether it is whole; `known_end` is that offset."""
+    if known_end is None and (message := _printed_to_the_end(text[start:])) is not None:
+        return message, len(text), True
     after = known_end or end_of_value(text, start)
     raw = text[start:after]
     try:
         value = loads(raw)
     except JSONDecodeError:
         printed = printed_object(raw.decode("utf-8", "replace"))
-        if printed is None or "jsonrpc" not in printed.members or not printed.members.keys() & _KINDS:
+        if printed is None or not _is_message(printed.members):
             return None
         return printed.json, after or len(text), printed.is_whole and after is not None
-    message = value[0] if isinstance(value, list) and value else value
-    return (raw, after or len(text), True) if isinstance(message, dict) and "jsonrpc" in message else None
+    first = value[0] if isinstance(value, list) and value else value
+    return (raw, after or len(text), True) if isinstance(first, dict) and "jsonrpc" in first else None
+
+
+def _printed_to_the_end(text: bytes) -> bytes | None:
+    """Returns the message that a text is, as JSON, if it differs from JSON only in its quotes; otherwise None.
+
+    Most printed messages are like this, and looking for the end of an object takes three times as long.
+    """
+    members = json_like_members(text.decode("utf-8", "replace")) if cannot_be_json(text) else None
+    return None if members is None or not _is_message(members) else json_of(members)
+
+
+def _is_message(members: dict[str, Any]) -> bool:
+    return "jsonrpc" in members and not _KINDS.isdisjoint(members)
 
 
 def _shortened(body: bytes) -> bytes | None:

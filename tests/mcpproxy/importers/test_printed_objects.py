@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.importers.printed_objects import MAX_PRINTED_DEPTH, printed_bytes, printed_object
+from mcpproxy.importers.printed_objects import (
+    MAX_PRINTED_DEPTH,
+    json_like_members,
+    printed_bytes,
+    printed_object,
+    printed_token_by_token,
+)
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6)
@@ -103,3 +109,48 @@ def test_other_text_is_no_bytes() -> None:
     assert printed_bytes("'a'") is None
     assert printed_bytes("b") is None
     assert printed_bytes("b'a\\") == (b"a", False)
+
+
+TEXTS = st.text("ab :,{}[]()'\"`\\0n\n$=<", max_size=8)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+OBJECTS = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=8)
+
+
+def as_javascript(value: Any) -> str:
+    """A value as `console.log` prints it, roughly: names without quotes where they can be, and other strings in `'`."""
+    if isinstance(value, dict):
+        names = (name if name.isidentifier() and name.isascii() else f"'{name}'" for name in value)
+        pairs = (f"{name}: {as_javascript(inner)}" for name, inner in zip(names, value.values(), strict=True))
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list):
+        return "[ " + ", ".join(map(as_javascript, value)) + " ]"
+    return f"'{value}'" if isinstance(value, str) else json.dumps(value)
+
+
+@given(st.dictionaries(TEXTS, OBJECTS))
+def test_what_the_parser_of_json_reads_is_what_the_reader_reads(value: dict[str, Any]) -> None:
+    for text in (as_javascript(value), repr(value)):
+        members = json_like_members(text)
+        if members is not None:
+            read = printed_token_by_token(text)
+            assert read is not None
+            assert (read.members, read.is_whole) == (members, True)
+            assert json.dumps(read.members) == json.dumps(members), "the order, and numbers as they are"
+
+
+def test_most_printed_objects_are_read_by_the_parser_of_json() -> None:
+    printed = "{ 'a-b': [ 1.5, true, null ], text: 'x: {y: 1}' }"
+    text = f"{{ jsonrpc: '2.0', id: 1, params: {{ name: 'read', arguments: {printed} }} }}"
+    arguments = {"a-b": [1.5, True, None], "text": "x: {y: 1}"}
+    assert json_like_members(text) == {"jsonrpc": "2.0", "id": 1, "params": {"name": "read", "arguments": arguments}}
+    deep = "{ a: " * (MAX_PRINTED_DEPTH + 1) + "1" + " }" * (MAX_PRINTED_DEPTH + 1)
+    for other in (
+        "{ a: undefined }",
+        "{ a: [Object] }",
+        "{ a: 12345678901234567890 }",
+        "{ a: 'it\\'s' }",
+        "{ a: 1 } x",
+        "{",
+        deep,
+    ):
+        assert json_like_members(other) is None
