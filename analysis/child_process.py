@@ -308,7 +308,7 @@ class Team(Generic[Child]):
 
 
 class Parent:
-    """In a child: the connection to the parent. The child ends when there is no longer a parent.
+    """In a child: the connection to the parent. The child exits when its parent does.
 
     Anything that a library prints is discarded, so that it cannot look like a message.
     """

@@ -15,7 +15,7 @@ from captures.verdict import Kind
 def name_in(params: Any) -> str | None:
     """The name in params, given directly or by a reference to a prompt or resource: a tool, a prompt or a URI.
 
-    Returns None if there is no name, or if it is empty.
+    Returns None if the name is missing or empty.
     """
     if not isinstance(params, dict):
         return None

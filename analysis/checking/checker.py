@@ -362,7 +362,7 @@ def _causes() -> frozenset[str]:
 
 
 def place_of(finding: Finding) -> tuple[int, int, int]:
-    """The sort key of a finding among those that become certain at once: frame, message in it, rule."""
+    """The sort key of findings that become certain at the same time: frame, message in it, rule."""
     return finding.frame, -1 if finding.item is None else finding.item, numbers()[finding.rule]
 
 

@@ -28,7 +28,7 @@ class Cancellations:
         Args:
             tables: the tables of requests, by side; the caller keeps them up to date.
             pairing: finds them.
-            under_way: is notified of those that were cancelled.
+            under_way: is notified of the calls that were cancelled.
         """
         self._tables, self._pairing, self._under_way = tables, pairing, under_way
 

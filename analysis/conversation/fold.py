@@ -376,7 +376,7 @@ class Fold:
         """Note that messages are missing: those before them prove nothing about what comes after them.
 
         Args:
-            sessions: those that lack messages; None if that is unknown.
+            sessions: the sessions that lack messages; None if unknown.
         """
         self._prepared = None
         for table in self.tables.values():

@@ -1,6 +1,6 @@
 """Guesses which open request a response that fits none was meant for; a guess is labelled as such wherever shown.
 
-A guess decides nothing. The response pairs with nothing, and the request stays unanswered. There is no guess if the
+A guess decides nothing. The response pairs with nothing, and the request stays unanswered. Nothing is guessed if the
 request may not have been seen, if the id is known from elsewhere, or if no request is waiting.
 """
 

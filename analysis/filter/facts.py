@@ -33,7 +33,7 @@ class Facts:
     """Everything that a filter can test about one message, a batch as a whole, or another record."""
 
     def __init__(self, **known: Any) -> None:
-        """Create facts from those that are known; the message, if it is given, supplies the rest.
+        """Create facts from the known ones; the message, if given, supplies the rest.
 
         Args:
             known: facts by their names.

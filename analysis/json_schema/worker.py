@@ -45,7 +45,7 @@ class Worker:
         self._answered = 0
 
     def ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
-        """Ask whether a value fits (without one: whether the schema is valid); return None if there is no answer."""
+        """Ask whether a value fits (without one: whether the schema is valid); return None without an answer."""
         with self._lock:
             if self.deaths > DEATHS + self._answered // 1000:
                 return None

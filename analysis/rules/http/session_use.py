@@ -300,7 +300,7 @@ class DeleteWithoutSession(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or not _uses_sessions(http, session):
             return ()
-        # As far as known, the client never received an id, so there is no session that it fails to delete.
+        # The capture shows no id that the client received, so it has no session to delete.
         is_needless = not http.session_ids.issued_to(http.client)
         return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 

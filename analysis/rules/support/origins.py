@@ -50,7 +50,7 @@ def _is_private(host: str) -> bool:
 
 
 def _place(address: str) -> tuple[str, int | None] | None:
-    """Returns host and port, with one name for all hosts that mean this machine, or None if there is no host."""
+    """Returns host and port, with one name for all hosts that mean this machine, or None without a host."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
