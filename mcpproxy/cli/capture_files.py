@@ -27,17 +27,26 @@ MAX_STEM_CHARS: Final = 56
 """Characters of a name before its number."""
 
 
+def check_output(output: str | None) -> None:
+    """Refuses what can be neither a new capture nor a folder.
+
+    Raises:
+        CaptureError: it is empty, a file that is not a capture, or looks like one, such as `x.json`.
+    """
+    # An existing capture is refused when it would be overwritten.
+    if output is None or output.endswith(SUFFIX) or os.path.isdir(output):
+        return
+    if not output or os.path.lexists(output):
+        raise CaptureError(f"cannot write {output or repr(output)}: -o must end in {SUFFIX}, or name a folder")
+    if Path(output).suffix and not output.endswith("/"):
+        raise CaptureError(f"-o {output}: end a file's name with {SUFFIX}, or a folder's with /")
+
+
 class CaptureFiles:
     """The new captures of one import. What is not complete when the block ends is deleted."""
 
     def __init__(self, output: str | None) -> None:
-        """`output` is a new file, or a folder, or None for the folder of captures.
-
-        Raises:
-            CaptureError: it looks like a file of another kind.
-        """
-        if output is not None and _is_other_file(output):
-            raise CaptureError(f"-o {output}: end a file's name with {SUFFIX}, or a folder's with /")
+        """`output` is a new file, or a folder, or None for the folder of captures; see `check_output`."""
         self._output = output
         self._open: list[_CaptureFile] = []
         self._swept: set[Path] = set()
@@ -180,11 +189,6 @@ class CaptureFiles:
         self.code = int(Exit.CANNOT_CREATE)
         if self._refused <= MAX_LISTED_REFUSALS:
             fail(str(error), Exit.CANNOT_CREATE)
-
-
-def _is_other_file(output: str) -> bool:
-    """Whether a path ends as a file's does that is not a capture, such as `x.json`, and is not a folder."""
-    return not output.endswith((SUFFIX, "/")) and bool(Path(output).suffix) and not os.path.isdir(output)
 
 
 class _NoFile:

@@ -5,7 +5,6 @@ overwritten.
 """
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from captures.errors import CaptureError
-from captures.paths import SUFFIX
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.capture_files import CaptureFiles
+from mcpproxy.cli.capture_files import CaptureFiles, check_output
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.importers.conversations import Conversations
 from mcpproxy.importers.form import Form, fitting_forms, forms
@@ -56,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Import; returns 2 if something in FILE was left out or FILE is refused, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
-    _check_output(options.output)
+    check_output(options.output)
     with _opened(options.file) as file:
         path = None if options.file == "-" else Path(options.file).absolute()
         try:
@@ -83,18 +81,6 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         raise CaptureError(f"cannot import {name}: {error.strerror}") from error
     with file:
         yield file
-
-
-def _check_output(output: str | None) -> None:
-    """Refuses what can be neither a new capture nor a folder.
-
-    Raises:
-        CaptureError: it is empty, or a file that is no capture.
-    """
-    if output is not None and (not output or (os.path.lexists(output) and not os.path.isdir(output))):
-        if output.endswith(SUFFIX):
-            return  # it is never overwritten
-        raise CaptureError(f"cannot write {output or repr(output)}: -o must end in {SUFFIX}, or name a folder")
 
 
 def _check_kind(head: bytes, name: str) -> None:
