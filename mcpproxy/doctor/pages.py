@@ -13,6 +13,7 @@ from typing import Final
 
 from mcpproxy.doctor.verdict import Verdict
 from mcpproxy.doctor.verdicts import VERDICTS
+from mcpproxy.wording.page_files import write_pages
 
 INDEX: Final = "README.md"
 _HEADING: Final = re.compile(r"^\*\*([^*]+)\.\*\* ", re.MULTILINE)
@@ -47,16 +48,5 @@ def pages() -> dict[str, str]:
     return {INDEX: index, **{file_name(verdict): page(verdict) for verdict in VERDICTS}}
 
 
-def main(folder: Path) -> None:
-    """Write all pages."""
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = pages()
-    for old in folder.glob("*.md"):
-        if old.name not in wanted:
-            old.unlink()
-    for name, text in wanted.items():
-        (folder / name).write_text(text, "utf-8")
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    write_pages(Path(sys.argv[1]), pages())

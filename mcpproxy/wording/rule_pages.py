@@ -15,6 +15,7 @@ from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, module_of, rules
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.page_files import write_pages
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.wrapping import wrapped
 
@@ -219,16 +220,5 @@ def _group_page(group: str, own: list[type[Rule]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(folder: Path) -> None:
-    """Write the reference into a folder, and remove pages that are not part of it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = reference()
-    for path in folder.glob("*.md"):
-        if path.name not in files:
-            path.unlink()
-    for name, text in files.items():
-        (folder / name).write_text(text, "utf-8")
-
-
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write_pages(Path(sys.argv[1]), reference())
