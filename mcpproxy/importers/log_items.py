@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from captures.verdict import Direction
 from mcpproxy.importers.case import Case
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, TOO_LONG
 
 SINCE_1970: Final = 10**18
 """Nanoseconds. A stamp from here on, which is in September 2001, is wall time."""
@@ -107,6 +108,11 @@ Event: TypeAlias = LoggedFrame | LoggedStderr | ServerStart | ServerExit | Clien
 """Something that happened in a conversation."""
 Item: TypeAlias = Event | Case | LeftOut | Remark
 """What `read` of a form yields: events, or whole conversations (`Case`) if a log cannot be read in order."""
+
+
+def left_out_if_too_long(number: int, line: bytes) -> LeftOut | None:
+    """Returns what is left out if a line is too long; `Log.lines` yields only its beginning then."""
+    return LeftOut(f"line {number}", TOO_LONG) if len(line) > MAX_INPUT_LINE_BYTES else None
 
 
 def in_order(events: Iterable[TimedEvent]) -> list[TimedEvent]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.importers.json_text import Nesting
-from mcpproxy.importers.log_items import LeftOut
+from mcpproxy.importers.log_items import LeftOut, left_out_if_too_long
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 
 MAX_ENTRY_LINES: Final = 1_000_000
@@ -51,8 +51,8 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
     unfinished: _Unfinished | None = None
     before = b""
     for number, line in log.lines():
-        if len(line) > MAX_INPUT_LINE_BYTES:
-            yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+        if left_out := left_out_if_too_long(number, line):
+            yield left_out
             continue
         text = _plain(line)
         is_taken = unfinished is not None and unfinished.take(text, find)

@@ -18,6 +18,8 @@ from mcpproxy.importers.json_text import end_of_value
 
 MAX_INPUT_LINE_BYTES: Final = 64 << 20
 """Bytes. A longer line is not read."""
+TOO_LONG: Final = f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB"
+"""What is said about such a line."""
 MAX_EXPORT_BYTES: Final = 32 << 20
 """Bytes of a log that is one JSON text, and is read as a whole. Small objects take twenty times as much when parsed."""
 MAX_HEAD_BYTES: Final = 1 << 20
@@ -188,7 +190,7 @@ def object_of(line: bytes) -> dict[str, Any]:
         InvalidLine: it is not one.
     """
     if len(line) > MAX_INPUT_LINE_BYTES:
-        raise InvalidLine(f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+        raise InvalidLine(TOO_LONG)
     try:
         read = loads(line)
     except JSONDecodeError as error:

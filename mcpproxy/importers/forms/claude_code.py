@@ -49,6 +49,7 @@ from mcpproxy.importers.log_items import (
     LoggedStderr,
     ServerExit,
     ServerStart,
+    left_out_if_too_long,
 )
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
@@ -131,8 +132,8 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
     last: _Entry | None = None
     for number, line in log.lines():
         place = f"line {number}"
-        if len(line) > MAX_INPUT_LINE_BYTES:
-            yield LeftOut(place, f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+        if left_out := left_out_if_too_long(number, line):
+            yield left_out
             continue
         match = _DEBUG_LINE(line)
         if match is None:

@@ -52,10 +52,11 @@ from mcpproxy.importers.log_items import (
     LoggedStderr,
     ServerExit,
     ServerStart,
+    left_out_if_too_long,
 )
 from mcpproxy.importers.partial_messages import completed, error, notification, request, result
 from mcpproxy.importers.rejected_lines import rejected_line
-from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
+from mcpproxy.importers.source import Log, is_json
 from mcpproxy.importers.times import stamp_of_date
 
 MAX_RUNNING: Final = 10_000
@@ -143,8 +144,8 @@ class _Reader:
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
-            if len(line) > MAX_INPUT_LINE_BYTES:
-                yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+            if left_out := left_out_if_too_long(number, line):
+                yield left_out
                 continue
             entry = _entry(line)
             if entry is not None and entry.text.startswith((_CLIENT_END, _END)):

@@ -44,9 +44,10 @@ from mcpproxy.importers.log_items import (
     LoggedStderr,
     ServerExit,
     ServerStart,
+    left_out_if_too_long,
 )
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
-from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
+from mcpproxy.importers.source import Log
 from mcpproxy.importers.tool_calls import ToolCalls
 
 _SENTENCE: Final = re.compile(
@@ -96,8 +97,8 @@ class _Reader:
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
             place = f"line {number}"
-            if len(line) > MAX_INPUT_LINE_BYTES:
-                yield LeftOut(place, f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+            if left_out := left_out_if_too_long(number, line):
+                yield left_out
                 continue
             entry = editor_entry(line)
             if entry is not None:

@@ -25,9 +25,9 @@ from captures.verdict import Direction
 from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.guessed_sides import certain_side
-from mcpproxy.importers.log_items import LeftOut, LoggedFrame
+from mcpproxy.importers.log_items import LeftOut, LoggedFrame, left_out_if_too_long
 from mcpproxy.importers.opening import first_message
-from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
+from mcpproxy.importers.source import Log, first_lines
 
 _STARTS = (b'{"jsonrpc"', b'[{"jsonrpc"')
 
@@ -48,8 +48,8 @@ def read(log: Log) -> Iterator[LoggedFrame | LeftOut]:
     """Reads a log."""
     side: Direction | None = "s2c" if _is_of_server(log.head) else None
     for number, line in log.lines():
-        if len(line) > MAX_INPUT_LINE_BYTES:
-            yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+        if left_out := left_out_if_too_long(number, line):
+            yield left_out
         elif _is_message(line):
             yield LoggedFrame(log.name, side, line)
         elif line.startswith(_STARTS) and not line.endswith(b"\n"):

@@ -50,8 +50,9 @@ from mcpproxy.importers.log_items import (
     LoggedStderr,
     ServerExit,
     ServerStart,
+    left_out_if_too_long,
 )
-from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
+from mcpproxy.importers.source import Log, is_json
 
 _STARTING: Final = b"Starting server "
 _HOSTED: Final = b"Starting server from "
@@ -82,8 +83,8 @@ def read(log: Log) -> Iterator[Item]:
     named = _NAMED_FILE(log.file_name)
     name, is_running, is_stopping, has_entry = named[1] if named else log.name, False, False, False
     for number, line in log.lines():
-        if len(line) > MAX_INPUT_LINE_BYTES:
-            yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+        if left_out := left_out_if_too_long(number, line):
+            yield left_out
             continue
         entry = editor_entry(line)
         if entry is None:
