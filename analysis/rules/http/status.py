@@ -279,8 +279,8 @@ class ResponseIdMismatch(Rule):
 class GetAnswer(ResponseStartRule):
     """A GET is answered with something other than a stream of events or 405.
 
-    **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative. Official
-    clients read 405 as "no such stream", and any other refusal as a failed connection.
+    **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative.
+    Official clients read 405 as "no such stream", and any other refusal as a failed connection.
 
     **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`, or with `404 Not Found`
 
