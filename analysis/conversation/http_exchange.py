@@ -222,7 +222,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     def _update_common_members(self, members: dict[str, Any]) -> None:
         """Update it from the members that most records have, apart from the heads."""
-        peer, conn, key = members.get("peer"), members.get("conn"), members.get("uri_key")
+        # Behind a proxy, every connection comes from that proxy.
+        peer = members.get("forwarded_for") or members.get("peer")
+        conn, key = members.get("conn"), members.get("uri_key")
         if peer and isinstance(peer, str):
             self.peer = peer
         if type(conn) is int:

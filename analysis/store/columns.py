@@ -216,7 +216,7 @@ _HTTP_EXCHANGES: Final = Table(
         _CAPTURE,
         Column("exchange", "BIGINT", "not null", "number of the exchange in the capture"),
         Column("conn", "BIGINT", "not null", "number of the connection"),
-        Column("peer", "VARCHAR", "null", "address of the client"),
+        Column("peer", "VARCHAR", "null", "address of the client; with `serve --public`, as the proxy before it reports it"),
         Column("method", "VARCHAR", "null", "HTTP method, such as POST"),
         Column("target", "VARCHAR", "null", "path and query of the request, with secrets replaced by hashes"),
         Column("status", "INTEGER", "null", "status of the response; NULL if there is none, or none yet"),

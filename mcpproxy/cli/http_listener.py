@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.recorder.machine_name import MachineName, machine_name
-from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, connections
+from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, all_connections, connections
 from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.wording.counts import count_text
@@ -109,6 +109,37 @@ def upstream_of(url: SplitResult, ca_file: str | None = None, *, insecure: bool 
     return Upstream(host, port, tls, authority, _proxy(host))
 
 
+def public_address(text: str, url: SplitResult | None) -> SplitResult:
+    """Parse the public URL of a server, to which the upstream's path must be equal.
+
+    Args:
+        text: the public URL.
+        url: the upstream's, checked; None for a Unix socket, which has no path of its own.
+
+    Raises:
+        UsageError: it is not an address that clients could be given, or nothing at the upstream corresponds to it.
+    """
+    try:
+        public = urlsplit(text)
+        (public.hostname or "").encode("idna")
+        is_valid = public.scheme in _PORTS and public.hostname and public.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or any(char.isspace() or not char.isprintable() for char in text):
+        raise UsageError("--public is not an http or https address; write https://HOST/PATH")
+    if public.username is not None or public.password is not None or "?" in text or "#" in text:
+        raise UsageError(
+            "--public must not contain credentials, a query or a fragment; write https://HOST/PATH as clients know it"
+        )
+    if url is not None and url.query:
+        raise UsageError("URL must not contain a query with --public, because requests pass unchanged")
+    if url is not None and (url.path or "/") != (public.path or "/"):
+        raise UsageError(
+            "the paths of --public and URL differ, but requests pass unchanged; write the same path in both"
+        )
+    return public
+
+
 def _proxy(host: str) -> tuple[str, int] | None:
     """The HTTP proxy that the environment names for https, if one is to be used for this host."""
     from urllib.request import getproxies, proxy_bypass
@@ -167,14 +198,20 @@ def is_wildcard(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
 
 
-def connection_limit(requested: int | None) -> int:
+def connection_limit(requested: int | None, *, is_public: bool = False) -> int:
     """Returns how many connections clients may have at a time.
+
+    Args:
+        requested: as many as this; None for the default.
+        is_public: whether the default is what the system allows, as clients come from everywhere.
 
     Raises:
         UsageError: the system allows fewer.
     """
     if requested == 0:
         raise UsageError("--max-connections 0 would serve no client; use 1 or more")
+    if requested is None and is_public:
+        return all_connections()
     try:
         most = connections(requested)
     except TooFewDescriptors as error:

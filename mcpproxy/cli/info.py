@@ -94,6 +94,7 @@ def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary
         ("server", header.get("name")),
         ("command", " ".join(map(str, header["argv"])) if isinstance(header.get("argv"), list) else None),
         ("upstream", header.get("upstream")),
+        ("public", header.get("public")),
         ("listened on", header.get("listen")),
         ("client" if len(clients) == 1 else "clients", ", ".join(sanitise(client, 60) for client in clients)),
         ("revision" if len(summary.revisions) == 1 else "revisions", revisions_text(summary.revisions)),

@@ -4,6 +4,9 @@ URL is the address that you would otherwise give to the client. The URL to give 
 Requests to every path of the server pass, so its OAuth and `.well-known` addresses work as well. Responses pass
 unchanged, except that an address of the server itself becomes relative if it would lead the client around the recorder.
 
+With --public, the recorder stands in front of your own server, behind its tunnel or load balancer: clients keep using
+the server's public address, and requests and responses pass entirely unchanged.
+
 It ends on Ctrl-C or SIGTERM. Exit code: 0; 2 for wrong usage, or if it cannot listen on the address; 73 if the capture
 cannot be created.
 """
@@ -15,6 +18,7 @@ import os
 import socket
 import sys
 import time
+from typing import Final, NamedTuple
 
 from captures.addresses import is_segment
 from mcpproxy.cli.arguments import Parser, add_machine, count
@@ -28,28 +32,46 @@ from mcpproxy.cli.http_listener import (
     is_wildcard,
     loop_factory,
     named_machine,
+    public_address,
     rate_limited,
     ready_to_relay,
     stderr_lines,
     upstream_of,
 )
+from mcpproxy.cli.unix_socket import UnixListener
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.descriptors import USUAL
+from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.shared import Shared
+from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import duration, size
+
+UNIX: Final = "unix:"
+"""How the address of a Unix socket begins."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `serve`."""
     parser = Parser("serve", __doc__)
-    parser.add_argument("url", metavar="URL", help="the server's address, such as https://example.com/mcp")
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        help="the server's address, such as https://example.com/mcp; with --public, also unix:PATH",
+    )
     parser.add_argument(
         "--listen",
-        metavar="PORT|HOST:PORT",
+        metavar="PORT|HOST:PORT|unix:PATH",
         default="127.0.0.1:0",
-        help="where to listen; a port alone means that port on 127.0.0.1 (default: a free port on 127.0.0.1)",
+        help="where to listen; a port alone means that port on 127.0.0.1, and unix:PATH a new Unix socket, to which "
+        "your user and group can connect (default: a free port on 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--public",
+        metavar="URL",
+        help="the address by which clients reach your own server; everything passes unchanged, Host and X-Forwarded-* "
+        "included, and it is for the server to check Host and Origin",
     )
     parser.add_argument(
         "--name", metavar="NAME", help="the server's name, for `ls` and the folder (default: its host and port)"
@@ -72,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rewrite-location",
         action="store_true",
-        default=True,
+        default=None,
         help="make the server's own addresses relative in redirects and in the legacy endpoint event, so that the "
         "client keeps using the proxy; the capture holds both addresses (default)",
     )
@@ -103,7 +125,7 @@ def parser() -> argparse.ArgumentParser:
         type=count,
         metavar="N",
         help=f"how many connections clients may have at a time; each uses two open files (default: {USUAL:,}, "
-        "or fewer if the system allows fewer)",
+        "or fewer if the system allows fewer; with --public, as many as the system allows)",
     )
     parser.add_argument(
         "--dangerously-listen-beyond-loopback",
@@ -117,20 +139,19 @@ def run(arguments: list[str]) -> int:
     """Serve until a signal arrives, then end the process."""
     options = parser().parse_args(arguments)
     try:
-        url = checked_url(options.url)
+        endpoint = _endpoint(options)
         machine = named_machine(options.machine or "")
         if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
-        upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
-        most = connection_limit(options.max_connections)
-        listener = bound_socket(options.listen, beyond=options.dangerously_listen_beyond_loopback)
-        host, port = listener.getsockname()[:2]
-        admission = admission_of([*options.allow_host, *([] if is_wildcard(host) else [host])])
+        most = connection_limit(options.max_connections, is_public=options.public is not None)
+        listener, unix = _listener(options)
+        admission = None if options.public is not None else _admission(listener, options.allow_host)
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
     with listener:
         began_ns = time.monotonic_ns()
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        place = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
+        upstream = endpoint.upstream
         recorder = HttpRecorder(
             options.url,
             rate_limited(stderr_lines.put),
@@ -140,19 +161,19 @@ def run(arguments: list[str]) -> int:
             via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
             keep_path=options.keep_path,
             machine=machine,
-            opt_outs=[
-                name
-                for name in ("insecure", "rewrite-location", "keep-path")
-                if getattr(options, name.replace("-", "_"))
-            ],
+            opt_outs=endpoint.opt_outs,
+            public=options.public,
         )
-        shared = Shared(upstream, admission, recorder, recorder.tell, rewrites=options.rewrite_location, most=most)
-        relay = HttpRelay(shared)
-        shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
+        rewrites = "rewrite-location" in endpoint.opt_outs
+        relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=most))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         factory = loop_factory() if upstream.tls is None else None
         loop = (factory or asyncio.new_event_loop)()
-        loop.run_until_complete(_serve(relay, recorder, listener, shown))
+        try:
+            loop.run_until_complete(_serve(relay, recorder, listener, place, endpoint))
+        finally:
+            if unix is not None:
+                unix.remove()
     frames = sum(recorder.frames.values())
     stderr_lines.put(
         f"{recorder.name} · {duration(time.monotonic_ns() - began_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
@@ -164,18 +185,80 @@ def run(arguments: list[str]) -> int:
     os._exit(Exit.FINE)
 
 
-async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, url: str) -> None:
+class _Endpoint(NamedTuple):
+    """What is served."""
+
+    upstream: Upstream
+    path: str
+    """The path of the address that clients use, with its query."""
+    public: str | None
+    """The origin by which clients reach it, if that is not ours."""
+    opt_outs: list[str]
+
+
+def _endpoint(options: argparse.Namespace) -> _Endpoint:
+    rewrites = options.public is None and options.rewrite_location is not False
+    chosen = {"insecure": options.insecure, "rewrite-location": rewrites, "keep-path": options.keep_path}
+    opt_outs = [name for name, is_chosen in chosen.items() if is_chosen]
+    if options.public is None:
+        if options.url.startswith(UNIX):
+            raise UsageError("URL can be a Unix socket only with --public, which says by what address clients reach it")
+        url = checked_url(options.url)
+        path = f"{url.path or '/'}{'?' + url.query if url.query else ''}"
+        upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
+        return _Endpoint(upstream, path, None, opt_outs)
+    for option, is_given in (("--rewrite-location", options.rewrite_location), ("--allow-host", options.allow_host)):
+        if is_given:
+            raise UsageError(f"{option} cannot be combined with --public, which changes and checks nothing")
+    if options.url.startswith(UNIX):
+        if options.ca_file or options.insecure:
+            raise UsageError("--ca-file and --insecure are for https addresses")
+        public = public_address(options.public, None)
+        upstream = Upstream("", 0, None, b"", unix=os.path.abspath(options.url.removeprefix(UNIX)))
+    else:
+        url = checked_url(options.url)
+        public = public_address(options.public, url)
+        upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
+    return _Endpoint(upstream, public.path or "/", f"{public.scheme}://{public.netloc}", opt_outs)
+
+
+def _listener(options: argparse.Namespace) -> tuple[socket.socket, UnixListener | None]:
+    if not options.listen.startswith(UNIX):
+        return bound_socket(options.listen, beyond=options.dangerously_listen_beyond_loopback), None
+    if options.public is None:
+        raise UsageError("--listen unix:PATH needs --public: clients themselves cannot reach a Unix socket")
+    unix = UnixListener(options.listen.removeprefix(UNIX))
+    return unix.socket, unix
+
+
+def _admission(listener: socket.socket, names: list[str]) -> Admission:
+    host = listener.getsockname()[0]
+    return admission_of([*names, *([] if is_wildcard(host) else [host])])
+
+
+def _host_and_port(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _serve(
+    relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, place: str, endpoint: _Endpoint
+) -> None:
     stopped = ready_to_relay()
     recorder.start()
     await relay.listen(listener)
+    origin = place if place.startswith(UNIX) else f"http://{place}"
     # Only on stdout: the URL may contain the client's credential, and logs keep stderr.
     with contextlib.suppress(OSError):
-        sys.stdout.write(f"{url}\n")
+        sys.stdout.write(f"{origin}{'' if place.startswith(UNIX) else endpoint.path}\n")
         sys.stdout.flush()
-    origin = "/".join(url.split("/", 3)[:3])
     stderr_lines.put(
-        f"recording {recorder.name} to {recorder.path}; give the client the URL on stdout, {origin}/…; "
-        "press Ctrl-C to stop"
+        f"recording {recorder.name} to {recorder.path}; "
+        + (
+            f"give the client the URL on stdout, {origin}/…; press Ctrl-C to stop"
+            if endpoint.public is None
+            else f"let the tunnel or load balancer of {endpoint.public}/… forward to {origin}; press Ctrl-C to stop"
+        )
     )
     await stopped.wait()
     await relay.close()

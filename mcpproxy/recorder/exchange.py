@@ -23,6 +23,7 @@ from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, Cleaner
 from mcpproxy.relay.http.observer import Rewritten
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.content import MAX_DECODED_BYTES, Decoder, Undecodable, decoder
+from mcpproxy.wire.forwarded import client_address
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.lines import character_border
 from mcpproxy.wire.portions import portions
@@ -83,6 +84,8 @@ class ExchangeRecorder:
         self._host = ""
         self._sent: BodyRecorder | None = None
         self._received: BodyRecorder | None = None
+        self._tunnelled: dict[Direction, int] | None = None
+        """The bytes that passed in each direction after an upgrade."""
         self._error: str | None = None
         self._is_told = True
 
@@ -98,6 +101,8 @@ class ExchangeRecorder:
             recorder.redacted(head.headers),
             self._request,
         )
+        if self.conversation.believes_proxies and (address := client_address(head.headers)):
+            self._request += b',"forwarded_for":%b' % dumps(address)
         if head.method == b"POST":
             self.uri_key = recorder.uri_key(head.target)
         self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
@@ -139,6 +144,17 @@ class ExchangeRecorder:
             self._received.begin()
         else:
             self._is_told = False
+
+    def switch(self) -> None:
+        """The connection is no longer HTTP: what passes from now on belongs to this exchange, and is only counted."""
+        self._tunnelled = {"c2s": 0, "s2c": 0}
+        self.recorder.report_upgrade()
+
+    def count_tunnelled(self, direction: Direction, size: int) -> None:
+        """Bytes were forwarded on the upgraded connection."""
+        if self._tunnelled is not None:
+            self._tunnelled[direction] += size
+            self.recorder.bytes[direction] += size
 
     def record_response(self) -> None:
         """Record the response's head, if that has not been done."""
@@ -264,6 +280,8 @@ class ExchangeRecorder:
         """Whether an address given by the server names a host other than the one where the client found us."""
         try:
             parts = urlsplit(address)
+            if self.recorder.is_public:
+                return parts.netloc != "" and not self.recorder.is_own(address)
         except ValueError:  # not an address: no client can go there
             return False
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
@@ -274,7 +292,7 @@ class ExchangeRecorder:
                 address = self._replaced.get((name, value), value).decode("latin-1")
                 if self._leads_away(address):
                     self.flag(f"bypass/{name}", _origin(address))
-        for value in head.headers.values_of(b"set-cookie"):
+        for value in () if self.recorder.is_public else head.headers.values_of(b"set-cookie"):
             attributes = [word.strip().lower() for word in value.split(b";")[1:]]
             if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
                 self.flag("bypass/cookie", "Secure, or for a domain")
@@ -313,6 +331,7 @@ class ExchangeRecorder:
             endpoints=self._endpoints or None,
             body_hash=self._hashes() if ended_by else None,
             missing=self.missing or None,
+            tunnelled=self._tunnelled if ended_by else None,
             metadata=self.metadata,
             response_text=self._text,
             oauth=self._oauth,

@@ -53,6 +53,10 @@ disk."""
 TARGETS: Final = 256
 """How many request targets are cached, redacted and hashed: most clients use one."""
 
+_NEAR: Final = ("unix", "127.", "[::1]:", "[::ffff:127.")
+"""How the peers begin that are on this machine."""
+_SWITCHING: Final = 101
+
 BYPASS_WARNINGS: Final = {
     "bypass/location": "a response sends the client directly to {}",
     "bypass/content-location": "the Content-Location of a response leads directly to {}",
@@ -81,11 +85,12 @@ class HttpRecorder:
         opt_outs: list[str] | None = None,
         keep_path: Sequence[str] = (),
         machine: MachineName | None,
+        public: str | None = None,
     ) -> None:
         """Create the capture and write its header.
 
         Args:
-            url: the URL of the upstream.
+            url: the URL of the upstream; with `public`, it may also be `unix:PATH`.
             tell: shows one line to the user.
             name: the server's name; None for its host, with the port if the URL names one.
             capture: a new file, or a directory; None for the default directory.
@@ -94,12 +99,15 @@ class HttpRecorder:
             opt_outs: what makes storing or checking less strict, or changes what passes.
             keep_path: segments of paths that the user wants stored in plain text.
             machine: the name of this machine.
+            public: the URL by which clients reach the server from outside, if that is not ours.
 
         Raises:
             CaptureError: there is no directory for the capture, or it cannot be created.
         """
         use_orjson()
-        parts = urlsplit(url)
+        self.is_public = public is not None
+        """Whether clients reach the server by its own public address, through proxies that we stand behind."""
+        parts = urlsplit(public or url)
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.endpoint = (parts.path or "/").encode()
         own = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
@@ -108,6 +116,7 @@ class HttpRecorder:
         self.mcp_places: set[bytes | str] = set()
         """Where messages are due in addition to the endpoint: paths, and keys of announced addresses."""
         self.warned: set[tuple[str, str]] = set()
+        self._has_reported_upgrade = False
         self._rewrites = "rewrite-location" in (opt_outs or ())
         self._own = Origin(parts.scheme, parts.hostname or "", parts.port)
         redactor = Redactor(load_key(config_directory(), tell))
@@ -122,7 +131,7 @@ class HttpRecorder:
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns, tell)
         redactions = ["headers", "path", "query"] if redactor.lasting else ["headers", "path", "query", "key-not-kept"]
-        upstream = self.clean(url.encode())
+        upstream = url if url.startswith("unix:") else self.clean(url.encode())
         header = Header(
             "http",
             wall_ns,
@@ -131,6 +140,7 @@ class HttpRecorder:
             machine,
             name=self.name,
             upstream=upstream,
+            public=None if public is None else self.clean(public.encode()),
             listen=listen,
             via=via,
         )
@@ -216,7 +226,21 @@ class HttpRecorder:
             self.warned.add((flag, remedy))
             self.tell(f"{BYPASS_WARNINGS[flag].format(where)} ({flag}); traffic to it is not recorded{remedy}")
 
+    def is_own(self, address: str) -> bool:
+        """Whether an address of the server is one by which clients reach it, in whatever spelling."""
+        return self._own.relative(address.encode("utf-8", "replace")) is not None
+
+    def report_upgrade(self) -> None:
+        """Report, once, that a connection carries something other than HTTP."""
+        if not self._has_reported_upgrade:
+            self._has_reported_upgrade = True
+            self.tell(
+                "a connection was upgraded from HTTP to another protocol: its bytes pass, counted but not recorded"
+            )
+
     def _remedy(self, flag: str, where: str) -> str:
+        if self.is_public:
+            return f"; clients reach this server by {self.origin}, and so it should describe itself"
         if flag == "bypass/location" and where.startswith("https:") and self.origin.startswith("http:"):
             is_same_host = urlsplit(where).hostname == urlsplit(self.origin).hostname
             return f"; to record it, start with {where}/… instead of {self.origin}/…" if is_same_host else ""
@@ -280,6 +304,10 @@ class UnrecordedConnection:
             missed.frames += isinstance(event, head)
             missed.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
 
+    def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
+        """Bytes were forwarded on an upgraded connection."""
+        self._missed[direction].bytes += size
+
     def answered(self, _at_ns: int, _status: int, _reason: str) -> None:
         """We ourselves answered."""
 
@@ -294,6 +322,8 @@ class ConnectionRecorder:
         self.recorder = recorder
         self.number = number
         self.peer = peer
+        self.believes_proxies = recorder.is_public and peer.startswith(_NEAR)
+        """Whether the peer is a proxy in front of us, whose word on the client's address counts."""
         self.at_ns = 0
         """The time of the reported events, on the capture's clock: everything from one read has one time."""
         self.entries: list[PendingRecord] = []
@@ -379,8 +409,11 @@ class ConnectionRecorder:
         if isinstance(event, response.ResponseBody):
             return exchange.add_to_response(event.payload)
         if isinstance(event, response.ResponseHead):
-            if not event.informational:
+            if not event.informational or event.status == _SWITCHING:
                 exchange.begin_response(event)
+        elif isinstance(event, response.Switched):
+            exchange.switch()
+            exchange.count_tunnelled("s2c", event.size)
         elif isinstance(event, response.ResponseEnd):
             self._open.popleft().respond("complete", None)
         elif isinstance(event, response.ResponseAborted):
@@ -392,6 +425,15 @@ class ConnectionRecorder:
                 left.respond("error", f"not followed any further: {event.reason}")
             self._open.clear()
         return None
+
+    def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
+        """Bytes were forwarded on an upgraded connection."""
+        self._do(self._tunnelled(direction, size))
+
+    def _tunnelled(self, direction: Direction, size: int) -> Iterator[None]:
+        if self._open:
+            self._open[0].count_tunnelled(direction, size)
+        yield from ()
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:
         """We ourselves answered."""

@@ -41,6 +41,11 @@ def connections(requested: int | None) -> int:
     raise TooFewDescriptors(needed, allowed)
 
 
+def all_connections() -> int:
+    """Returns how many connections the system allows at most; raises the soft limit on open files to the hard one."""
+    return _connections(_raised(_finite(resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+
+
 def _connections(descriptors: int) -> int:
     return max(1, (descriptors - SPARE) // 2)
 

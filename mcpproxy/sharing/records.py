@@ -27,7 +27,7 @@ _ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
 """Characters that make an address invalid, and must stay."""
 _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """They pair exchanges; a recorder has hashed the first already."""
-_ADDRESS_MEMBERS: Final = frozenset({"upstream", "via"})
+_ADDRESS_MEMBERS: Final = frozenset({"upstream", "public", "via"})
 _FIXED: Final = frozenset({"seq", "rec", "t_ns", "crc"})
 KNOWN_TYPES: Final = frozenset(
     {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}

@@ -8,6 +8,9 @@ trailer section is returned before all of it has been judged. What passes is for
 However the input is split, the events are the same except for the boundaries of `Body`; time is linear in the bytes,
 and at most one head, one chunk size or one trailer section is held, each of them bounded.
 
+A request that offers to upgrade the connection (RFC 9110, 7.8) is read only if the splitter is told to; nothing after
+it is, before the server has answered: if it accepts, what follows is no longer HTTP.
+
 Dot segments (`/a/../b`) and percent-encodings pass untouched: there is only one upstream, so no path can lead
 elsewhere, and normalising them would change what the server sees.
 """
@@ -37,6 +40,8 @@ class Head(NamedTuple):
     """Bytes of content that follow; None if they are chunked."""
     wire: bytes
     """The bytes as sent, up to and including the empty line."""
+    offers_upgrade: bool = False
+    """Whether the connection becomes something other than HTTP if the server accepts."""
 
 
 class Refusal(NamedTuple):
@@ -83,10 +88,22 @@ _AROUND_TARGET: Final = 64  # bytes for a method and a version
 class RequestSplitter:
     """Splits the client's side of a connection into requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, accepts_upgrades: bool = False) -> None:
+        """Create a splitter for a new connection.
+
+        Args:
+            accepts_upgrades: whether offers to upgrade the connection are events like any other; else only those to
+                h2c are, which a server may ignore, and all others are refused.
+        """
+        self._accepts_upgrades = accepts_upgrades
         self._lines = Lines()
         self._events: list[Event] = []
         self._refused = False
+        self.awaits_answer = False
+        """Whether nothing more can be read before the server has answered an offer to upgrade."""
+        self._unread = bytearray()
+        """What has arrived since then."""
+        self._offers_upgrade = False
         self._begin()
 
     def _begin(self) -> None:
@@ -103,7 +120,7 @@ class RequestSplitter:
         """Returns the events that a chunk of the stream completes; none after a `Refusal`."""
         at = 0
         try:
-            while at < len(data) and not self._refused:
+            while at < len(data) and not self._refused and not self.awaits_answer:
                 at = self._step(data, at)
         except Malformed as error:
             self._refused = True
@@ -111,8 +128,26 @@ class RequestSplitter:
             self._begin()
             self._lines.pending.clear()
             self._events.append(Refusal(error.status, error.reason, method))
+        if self.awaits_answer:
+            self._unread += data[at:]
         events, self._events = self._events, []  # an idle connection holds no body
         return events
+
+    def decline_upgrade(self) -> list[Event]:
+        """The server has answered without upgrading; returns the events of what has arrived since the offer."""
+        self.awaits_answer = False
+        unread, self._unread = bytes(self._unread), bytearray()
+        return self.feed(unread)
+
+    def take_unread(self) -> bytes:
+        """The server has upgraded the connection; returns what has arrived since the offer, which is not HTTP."""
+        unread, self._unread = bytes(self._unread), bytearray()
+        return unread
+
+    @property
+    def unread_bytes(self) -> int:
+        """How many bytes have arrived since an offer that the server has not answered yet."""
+        return len(self._unread)
 
     @property
     def in_head(self) -> bool:
@@ -179,11 +214,16 @@ class RequestSplitter:
         method, target, version = line.split(b" ")
         named = fields.named
         _judge_host(named.get(b"host", []), version)
-        if b"connection" in named:
-            _judge_connection(named)
+        offered = _offered_upgrades(named, version) if b"connection" in named else frozenset()
+        if offered and not self._accepts_upgrades:
+            # An offer of h2c may be ignored (RFC 9110, 7.8), and Java's client makes it by default.
+            if offered - {b"h2c"}:
+                raise Malformed("upgrades, such as to WebSocket, are not relayed: ask without Upgrade", 501)
+            offered = frozenset()
         length = _content_length(named, version)
-        self._events.append(Head(method, target, version, fields, length, wire))
+        self._events.append(Head(method, target, version, fields, length, wire, offers_upgrade=bool(offered)))
         self._begin()
+        self._offers_upgrade = bool(offered)
         if length is None:
             self._chunks = Chunks(_NOT_IN_TRAILERS)
             self._step = self._in_chunks
@@ -192,6 +232,7 @@ class RequestSplitter:
             self._step = self._in_content
         else:
             self._events.append(End(b""))
+            self._end_message()
 
     def _in_content(self, data: bytes, at: int) -> int:
         piece = data[at : at + self._left]
@@ -199,15 +240,19 @@ class RequestSplitter:
         self._events.append(Body(piece, piece))
         if not self._left:
             self._events.append(End(b""))
-            self._begin()
+            self._end_message()
         return at + len(piece)
 
     def _in_chunks(self, data: bytes, at: int) -> int:
         assert self._chunks
         at = self._chunks.feed(data, at, self._events.append)
         if self._chunks.done:
-            self._begin()
+            self._end_message()
         return at
+
+    def _end_message(self) -> None:
+        self.awaits_answer, self._offers_upgrade = self._offers_upgrade, False
+        self._begin()
 
 
 def forwarded(head: Head, host: bytes) -> bytes:
@@ -275,15 +320,15 @@ def _judge_host(hosts: list[bytes], version: bytes) -> None:
         raise Malformed("Host is not the name or address of one host, with or without a port")
 
 
-def _judge_connection(named: dict[bytes, list[bytes]]) -> None:
+def _offered_upgrades(named: dict[bytes, list[bytes]], version: bytes) -> frozenset[bytes]:
+    """Judge what concerns one connection; returns the protocols to which a request offers to upgrade it."""
     options = {option.strip(b" \t").lower() for value in named.get(b"connection", []) for option in value.split(b",")}
     if options & _FRAMING:
         # The next proxy would remove the field, and read a different message.
         raise Malformed("Connection names a framing field")
-    wanted = {word.strip(b" \t").lower() for value in named.get(b"upgrade", []) for word in value.split(b",")}
-    # An upgrade to h2c is an offer that may be ignored (RFC 9110, 7.8), and Java's client makes it by default.
-    if b"upgrade" in options and wanted - {b"h2c"}:
-        raise Malformed("upgrades, such as to WebSocket, are not relayed: ask without Upgrade", 501)
+    if b"upgrade" not in options or version != _NEWEST:  # HTTP/1.0 has no upgrades
+        return frozenset()
+    return frozenset(word.strip(b" \t").lower() for value in named.get(b"upgrade", []) for word in value.split(b","))
 
 
 def _content_length(named: dict[bytes, list[bytes]], version: bytes) -> int | None:

@@ -61,13 +61,20 @@ class ResponseAborted(NamedTuple):
     reason: str
 
 
+class Switched(NamedTuple):
+    """The upstream has accepted an offer to upgrade the connection: what follows is not HTTP, and has no events."""
+
+    size: int
+    """The bytes of the same chunk that follow the head."""
+
+
 class Lost(NamedTuple):
     """The tap can no longer follow. The traffic continues unobserved."""
 
     reason: str
 
 
-Event: TypeAlias = ResponseHead | ResponseBody | ResponseEnd | ResponseAborted | Lost
+Event: TypeAlias = ResponseHead | ResponseBody | ResponseEnd | ResponseAborted | Switched | Lost
 
 _HEAD_END: Final = re.compile(rb"\n\r?\n").search
 _FIRST: Final = b"HTTP/"
@@ -86,6 +93,9 @@ class ResponseTap:
         self._asked: deque[bytes] = deque()  # for each request without a response yet: GET, HEAD, or empty
         self._lost = ""
         self._deaf = False
+        self._may_switch = False
+        """Whether the last request offers to upgrade the connection."""
+        self._has_switched = False
         self._events: list[Event] = []
         self._begin()
 
@@ -96,10 +106,11 @@ class ResponseTap:
         self._chunks: Chunks | None = None
         self._step: Callable[[bytes, int], int] = self._in_head
 
-    def expect(self, method: bytes) -> None:
+    def expect(self, method: bytes, *, offers_upgrade: bool = False) -> None:
         """Note a request that has been forwarded, before its response can arrive."""
         if self._deaf:
             return
+        self._may_switch = offers_upgrade
         self._asked.append(method if method in _TOLD_APART else b"")
         if len(self._asked) > MAX_AWAITED:
             self._lost = f"more than {MAX_AWAITED} requests wait for a response"
@@ -203,6 +214,10 @@ class ResponseTap:
             raw = bytes(self._head[:stop])
             self._head.clear()
             self._complete(raw)
+            if self._has_switched:
+                self._die()
+                self._events.append(Switched(len(data) - (at + stop - before)))
+                return len(data)
         return at + stop - before
 
     @staticmethod
@@ -215,7 +230,10 @@ class ResponseTap:
         head = _read(raw)
         self._events.append(head)
         if head.status == 101:
-            raise _Unfollowable("the upstream switched protocols")
+            if not self._may_switch or len(self._asked) != 1:
+                raise _Unfollowable("the upstream switched protocols")
+            self._has_switched = True
+            return
         if head.informational:
             return
         if self._asked.popleft() == b"HEAD" or head.status in (204, 304):

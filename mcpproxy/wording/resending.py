@@ -115,7 +115,7 @@ def command(
         return None
     is_in_session = _HASHED.fullmatch(posted.fields.get(_SESSION, "")) is not None
     try:
-        line = curl(header.get("upstream"), posted, started if is_in_session else None)
+        line = curl(header.get("public") or header.get("upstream"), posted, started if is_in_session else None)
     except ValueError:  # the upstream is not a URL
         return None
     return Command("curl", "a curl command", line, has_placeholders=_PLACEHOLDER.search(line) is not None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import socket
 import ssl
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from mcpproxy.relay.http.observer_calls import ObservedConnection
 from mcpproxy.relay.http.rewrite import Rewriter
 from mcpproxy.relay.http.shared import Shared
 from mcpproxy.relay.http.side import HELD_BYTES, Side
-from mcpproxy.relay.http.upstream import connect, error_text, reset_on_close
+from mcpproxy.relay.http.upstream import connect, error_text, reset_on_close, socket_of
 from mcpproxy.relay.http.upstream_connection import UpstreamConnection
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
@@ -40,6 +41,7 @@ class ClientConnection(Side):
         "_ignores_client",
         "_is_framing_lost",
         "_is_over",
+        "_is_tunnel",
         "_is_within_message",
         "_loop",
         "_refusal",
@@ -57,7 +59,7 @@ class ClientConnection(Side):
         super().__init__(ObservedConnection(shared.observer_calls), shared.turns)
         self.shared = shared
         self._loop = loop
-        self._splitter = RequestSplitter()
+        self._splitter = RequestSplitter(accepts_upgrades=shared.is_public)
         self._waiting = bytearray()
         self._connecting: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -70,6 +72,8 @@ class ClientConnection(Side):
         """Whether the upstream has a part of a request."""
         self._is_framing_lost = False
         """Whether the ends of responses can no longer be found."""
+        self._is_tunnel = False
+        """Whether the connection has been upgraded, and is no longer HTTP."""
         self._refusal: http1.Refusal | None = None
         self.responses = ResponseTap()
         self._rewriter = Rewriter(shared.origin, self.responses) if shared.origin is not None else None
@@ -83,8 +87,7 @@ class ClientConnection(Side):
         """Show the new client to the observer, and refuse it if there are too many."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(HELD_BYTES)
-        peer = self.transport.get_extra_info("peername")
-        self.observed.connected(_address(peer) if peer else "unknown")
+        self.observed.connected(_peer_text(self.transport))
         if not self.shared.add(self, self._leave):
             self.shared.report_overload()
             noun = "connection" if self.shared.cap == 1 else "connections"
@@ -101,23 +104,32 @@ class ClientConnection(Side):
         if self._ignores_client:
             return
         read_ns = time.monotonic_ns()
+        if self._is_tunnel:
+            self._send_upstream(data)
+            self.observed.show(lambda tap, at_ns: tap.tunnelled(at_ns, "c2s", len(data)), read_ns)
+            return
+        self._forward_events(self._splitter.feed(data), read_ns)
+        self.set_held(is_held=self._splitter.unread_bytes > HELD_BYTES)
+
+    def _forward_events(self, events: Sequence[http1.Event], read_ns: int) -> None:
         passed: list[http1.Event] = []
         out: list[bytes] = []
         refusal = None
-        for event in self._splitter.feed(data):
+        admission = self.shared.admission
+        for event in events:
             if isinstance(event, http1.Refusal):
                 refusal = event
                 break
             passed.append(event)
             if isinstance(event, http1.Head):
-                objection = self.shared.admission.judge(event.headers)
+                objection = None if admission is None else admission.judge(event.headers)
                 if objection is not None:
                     refusal = http1.Refusal(*objection, event.method)
                     break
                 self.outstanding += 1
                 self._is_within_message = True
-                self.responses.expect(event.method)
-                out.append(forwarded(event, self.shared.upstream.authority))
+                self.responses.expect(event.method, offers_upgrade=event.offers_upgrade)
+                out.append(event.wire if admission is None else forwarded(event, self.shared.upstream.authority))
             else:
                 self._is_within_message = isinstance(event, Body)
                 out.append(event.wire)
@@ -223,7 +235,7 @@ class ClientConnection(Side):
             upstream.half_close()
 
     def _fail(self, status: int, reason: str) -> None:
-        self.shared.tell(f"{reason} ({self.shared.upstream.authority.decode('latin-1')}); the client got {status}")
+        self.shared.tell(f"{reason} ({self.shared.upstream.label}); the client got {status}")
         self._answer(status, reason, to_head=self.responses.awaits_head)
 
     # --- our own responses ---
@@ -282,6 +294,10 @@ class ClientConnection(Side):
         if self._is_over or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
+        if self._is_tunnel:
+            self.transport.write(data)
+            self.observed.show(lambda tap, at_ns: tap.tunnelled(at_ns, "s2c", len(data)), read_ns)
+            return
         if self._rewriter is None or self._rewriter.passes_unchanged(data):
             self.transport.write(data)
             self._follow(self.responses.feed(data), read_ns)
@@ -317,8 +333,23 @@ class ClientConnection(Side):
                     events = events[:-1]
             elif isinstance(event, response.Lost):
                 self._is_framing_lost = True
+            elif isinstance(event, response.Switched):
+                self._is_tunnel = True
+                self.outstanding = 0
         if events:
             self.observed.show(lambda tap, at_ns: tap.response(at_ns, events), at_ns)
+        if self._splitter.awaits_answer:
+            self._continue_after_offer()
+
+    def _continue_after_offer(self) -> None:
+        """Forward what the client has sent since its offer to upgrade, if the upstream has answered that."""
+        if self._is_tunnel:
+            unread = self._splitter.take_unread()
+            if unread:
+                self._forward_requests(unread)
+        elif not self.responses.awaited:
+            self._forward_events(self._splitter.decline_upgrade(), time.monotonic_ns())
+        self.set_held(is_held=self._splitter.unread_bytes > HELD_BYTES)
 
     def upstream_eof(self) -> None:
         """The upstream has finished sending, so we finish too."""
@@ -393,6 +424,13 @@ class ClientConnection(Side):
                 self.upstream.close()
 
 
-def _address(peer: tuple[str, int]) -> str:
+def _peer_text(transport: asyncio.Transport) -> str:
+    """The client's address, for the record."""
+    peer = transport.get_extra_info("peername")
+    sock = socket_of(transport)
+    if sock is not None and sock.family == socket.AF_UNIX:
+        return "unix"
+    if not peer:
+        return "unknown"
     host, port = peer[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

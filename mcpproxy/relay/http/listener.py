@@ -32,9 +32,8 @@ class HttpRelay:
         """Start accepting connections on a bound socket."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._fault)
-        self._server = await loop.create_server(
-            lambda: ClientConnection(self.shared, loop), sock=bound, backlog=_ACCEPTS_PER_TURN
-        )
+        create = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
+        self._server = await create(lambda: ClientConnection(self.shared, loop), sock=bound, backlog=_ACCEPTS_PER_TURN)
         bound.listen(BACKLOG)  # asyncio uses one number for accepts at once and for the system's backlog
 
     async def close(self) -> None:

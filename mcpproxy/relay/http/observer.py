@@ -41,6 +41,9 @@ class ConnectionTap(Protocol):
     def response(self, at_ns: int, events: Sequence[Event]) -> None:
         """Pieces of responses were forwarded to the client."""
 
+    def tunnelled(self, at_ns: int, direction: Literal["c2s", "s2c"], size: int) -> None:
+        """Bytes were forwarded on a connection that is no longer HTTP."""
+
     def answered(self, at_ns: int, status: int, reason: str) -> None:
         """We ourselves answered the oldest unanswered request."""
 

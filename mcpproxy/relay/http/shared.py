@@ -21,7 +21,7 @@ class Shared:
     def __init__(
         self,
         upstream: Upstream,
-        admission: Admission,
+        admission: Admission | None,
         observer: Observer,
         tell: Callable[[str], None],
         *,
@@ -32,7 +32,8 @@ class Shared:
 
         Args:
             upstream: the server that receives everything.
-            admission: decides which requests may pass.
+            admission: decides which requests may pass; None in front of a public server, which decides that itself:
+                then request heads pass unchanged, and connections may be upgraded.
             observer: sees the traffic.
             tell: shows one line to the user.
             rewrites: whether to make the upstream's own addresses in responses relative.
@@ -40,6 +41,8 @@ class Shared:
         """
         self.upstream = upstream
         self.admission = admission
+        self.is_public = admission is None
+        """Whether clients come from outside, by an address that is not ours."""
         self.turns = RoundRobin()
         self.observer_calls = ObserverCalls(observer, self.turns)
         self.origin = (

@@ -19,13 +19,15 @@ HELD_BYTES: Final = 64 << 10
 class Side(asyncio.Protocol):
     """One of the two connections that the relay joins."""
 
-    __slots__ = ("_is_full", "_long_read", "_turns", "observed", "transport")
+    __slots__ = ("_is_full", "_is_held", "_long_read", "_turns", "observed", "transport")
 
     def __init__(self, observed: ObservedConnection, turns: RoundRobin) -> None:
         self.observed = observed
         self._turns = turns
         self._is_full = False
         """Whether the other connection currently accepts no more."""
+        self._is_held = False
+        """Whether the next bytes must wait for what the other connection brings."""
         self._long_read: _LongRead | None = None
         self.transport: asyncio.Transport
 
@@ -67,10 +69,15 @@ class Side(asyncio.Protocol):
         self._is_full = is_full
         self._pause_or_resume()
 
+    def set_held(self, *, is_held: bool) -> None:
+        """Note whether the next bytes must wait for what the other connection brings, and pause or resume reading."""
+        self._is_held = is_held
+        self._pause_or_resume()
+
     def _pause_or_resume(self) -> None:
         if self.transport.is_closing():
             return
-        if self._is_full or self._long_read is not None:
+        if self._is_full or self._is_held or self._long_read is not None:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()

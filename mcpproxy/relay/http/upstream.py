@@ -1,4 +1,4 @@
-"""Connects to the one server behind `serve`: by TCP, by TLS, or by a tunnel through an HTTP proxy."""
+"""Connects to the one server behind `serve`: by TCP, by TLS, through an HTTP proxy, or by a Unix socket."""
 
 import asyncio
 import os
@@ -23,6 +23,13 @@ class Upstream(NamedTuple):
     """The value of the Host header."""
     proxy: tuple[str, int] | None = None
     """An HTTP proxy to tunnel through."""
+    unix: str | None = None
+    """The path of a Unix socket to connect to instead of host and port."""
+
+    @property
+    def label(self) -> str:
+        """What to call it in messages."""
+        return f"unix:{self.unix}" if self.unix is not None else self.authority.decode("latin-1")
 
 
 async def connect(
@@ -33,6 +40,9 @@ async def connect(
     Raises:
         OSError: it cannot be reached; this includes an untrusted certificate.
     """
+    if upstream.unix is not None:
+        await loop.create_unix_connection(new_protocol, upstream.unix)
+        return
     if upstream.proxy is None:
         await loop.create_connection(
             new_protocol,

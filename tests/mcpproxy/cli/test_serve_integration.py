@@ -36,6 +36,20 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([URL, "--max-connections", "many"], "is not a whole number"),
     ([URL, "--capture"], "expected one argument"),
     ([URL, "--frobnicate"], "unrecognized arguments"),
+    ([URL, "--public", "mcp.example.org/mcp"], "write https://HOST/PATH"),
+    ([URL, "--public", "https://example.org:0/mcp"], "write https://HOST/PATH"),
+    ([URL, "--public", "https://user:secret@example.org/mcp"], "--public must not contain credentials"),
+    ([URL, "--public", "https://example.org/mcp?key=secret"], "a query"),
+    ([URL, "--public", "https://example.org/mcp#"], "a fragment"),
+    ([URL + "?key=secret", "--public", "https://example.org/mcp"], "URL must not contain a query"),
+    ([URL, "--public", "https://example.org/other"], "write the same path in both"),
+    ([URL, "--public", "https://example.org/mcp", "--rewrite-location"], "cannot be combined with --public"),
+    ([URL, "--public", "https://example.org/mcp", "--allow-host", "a"], "cannot be combined with --public"),
+    (["unix:/x", "--public", "https://example.org/mcp", "--insecure"], "for https addresses"),
+    (["unix:/x"], "only with --public"),
+    ([URL, "--listen", "unix:/x"], "needs --public"),
+    ([URL, "--public", "https://example.org/mcp", "--listen", "unix:/nowhere/x"], "choose another path"),
+    ([URL, "--public", "https://example.org/mcp", "--listen", f"unix:/{'x' * 200}"], "choose another path"),
 ]
 
 

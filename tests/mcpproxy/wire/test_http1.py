@@ -691,3 +691,43 @@ def test_after_a_refusal_nothing_is_read_any_more() -> None:
     assert [type(event) for event in splitter.feed(GOOD + b"\n" + GOOD)] == [Head, End, Refusal]
     assert splitter.feed(GOOD) == []
     assert not splitter.under_way
+
+
+# --- upgrades ---
+
+OFFER = b"GET /mcp HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+def test_an_offer_to_upgrade_is_the_last_that_is_read_before_the_answer() -> None:
+    for offer in (OFFER, OFFER.replace(b"websocket", b"h2c, foo/2")):
+        for cut in range(len(offer) + 1):
+            splitter = RequestSplitter(accepts_upgrades=True)
+            events = [event for piece in (offer[:cut], offer[cut:] + GOOD) for event in splitter.feed(piece)]
+            assert wire(events) == offer
+            assert isinstance(events[0], Head)
+            assert events[0].offers_upgrade
+            assert splitter.awaits_answer
+            assert splitter.unread_bytes == len(GOOD)
+            assert not splitter.in_head
+            assert splitter.feed(GOOD) == []
+            assert wire(splitter.decline_upgrade()) == GOOD + GOOD
+            assert not splitter.awaits_answer
+
+
+def test_an_offer_with_a_body_is_read_to_its_end() -> None:
+    for framing, body in ((b"Content-Length: 3", b"abc"), (b"Transfer-Encoding: chunked", b"3\r\nabc\r\n0\r\n\r\n")):
+        request = OFFER.replace(b"GET", b"POST")[:-2] + framing + b"\r\n\r\n" + body
+        splitter = RequestSplitter(accepts_upgrades=True)
+        assert wire(event for byte in bytewise(request) for event in splitter.feed(byte)) == request
+        splitter.feed(b"\x16\x03\xff")
+        assert splitter.take_unread() == b"\x16\x03\xff"
+        assert splitter.take_unread() == b""
+
+
+def test_what_is_no_offer_holds_nothing_up() -> None:
+    old = OFFER.replace(b"HTTP/1.1", b"HTTP/1.0")
+    silent = OFFER.replace(b"Connection: Upgrade\r\n", b"")
+    for request in (old, silent):
+        splitter = RequestSplitter(accepts_upgrades=True)
+        assert wire(splitter.feed(request + GOOD)) == request + GOOD
+        assert not splitter.awaits_answer

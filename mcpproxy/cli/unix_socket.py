@@ -1,0 +1,80 @@
+"""The Unix socket on which `serve` listens: made, replaced and removed without taking one from another process."""
+
+import os
+import secrets
+import socket
+import stat
+from contextlib import suppress
+from typing import Final
+
+from mcpproxy.cli.http_listener import UsageError
+
+MODE: Final = 0o660
+"""Who may connect: the user and the group; a web server usually runs as another user of that group."""
+BACKLOG: Final = 512
+
+
+class UnixListener:
+    """A listening Unix socket with a path."""
+
+    def __init__(self, path: str) -> None:
+        """Listen on a path. A socket there on which no process listens any longer is replaced.
+
+        Raises:
+            UsageError: it is not possible; the text says why, and what to do.
+        """
+        self.path = os.path.abspath(path)
+        self._refuse_if_used()
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Under another name first, so that the path never leads to a socket that does not listen yet, or with
+        # permissions that are too wide.
+        temporary = f"{self.path}.{secrets.token_hex(4)}"
+        try:
+            self.socket.bind(temporary)
+            try:
+                os.chmod(temporary, MODE)
+                self.socket.listen(BACKLOG)
+                self._identity = _identity(temporary)
+                self._refuse_if_used()
+                os.rename(temporary, self.path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+        except UsageError:
+            self.socket.close()
+            raise
+        except OSError as error:
+            self.socket.close()
+            why = error.strerror or str(error)  # a path that is too long has no errno
+            raise UsageError(f"cannot listen on unix:{path}: {why}; choose another path") from error
+
+    def _refuse_if_used(self) -> None:
+        try:
+            mode = os.lstat(self.path).st_mode
+        except OSError:
+            return
+        if not stat.S_ISSOCK(mode):
+            raise UsageError(f"cannot listen on unix:{self.path}: it exists and is not a socket; choose another path")
+        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with probe:
+            # A listener whose backlog is full must count as one, not make us wait.
+            probe.setblocking(False)
+            try:
+                probe.connect(self.path)
+            except (ConnectionRefusedError, FileNotFoundError):
+                return
+            except OSError:
+                pass
+        raise UsageError(f"cannot listen on unix:{self.path}: a process listens there already; choose another path")
+
+    def remove(self) -> None:
+        """Remove the path, if it still leads to this socket."""
+        with suppress(OSError):
+            if _identity(self.path) == self._identity:
+                os.unlink(self.path)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
