@@ -242,11 +242,16 @@ def ready_to_relay() -> asyncio.Event:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signum, stopped.set)
+    set_up_process()
+    return stopped
+
+
+def set_up_process() -> None:
+    """Set the process up for relaying."""
     # The writing thread must not make the loop wait for the interpreter, by default up to 5 ms.
     sys.setswitchinterval(SWITCH_S)
     # Nothing loaded so far is garbage, and scanning it repeatedly costs 5 µs per POST.
     gc.freeze()
-    return stopped
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -265,14 +270,26 @@ class StderrLines:
     def __init__(self) -> None:
         self._lines: queue.Queue[str] = queue.Queue(QUEUED_LINES)
         self._thread: threading.Thread | None = None
+        self._is_direct = False
 
     def put(self, line: str) -> None:
         """Queue a line; it is dropped if too many wait already."""
+        if self._is_direct:
+            say(line)
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._say, name="stderr", daemon=True)
             self._thread.start()
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(line)
+
+    def write_directly(self) -> None:
+        """Write each line at once, without a thread, because this process is about to fork."""
+        self._is_direct = True
+
+    def defer(self) -> None:
+        """Write lines from a thread again."""
+        self._is_direct = False
 
     def _say(self) -> None:
         while True:

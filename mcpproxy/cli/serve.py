@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import resource
 import socket
 import sys
 import time
@@ -38,13 +39,18 @@ from mcpproxy.cli.http_listener import (
     stderr_lines,
     upstream_of,
 )
+from mcpproxy.cli.served_command import ServedCommand, is_listening
 from mcpproxy.cli.unix_socket import UnixListener
 from mcpproxy.recorder.http import HttpRecorder
+from mcpproxy.recorder.process_events import process_end
+from mcpproxy.recorder.served_process import ServedProcess
 from mcpproxy.relay.descriptors import USUAL
 from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.shared import Shared
 from mcpproxy.relay.http.upstream import Upstream
+from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
+from mcpproxy.relay.stdio import ServerExit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import duration, size
 
@@ -137,12 +143,20 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: list[str]) -> int:
     """Serve until a signal arrives, then end the process."""
-    options = parser().parse_args(arguments)
+    words, command = _split_at_command(arguments)
+    closed: frozenset[int] = frozenset()
+    if command is not None:
+        closed = occupy_stdio()
+        stderr_lines.write_directly()
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    options = parser().parse_args(words)
     try:
         endpoint = _endpoint(options)
         machine = named_machine(options.machine or "")
         if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
+        if command is not None:
+            _judge_command(command, endpoint.upstream)
         most = connection_limit(options.max_connections, is_public=options.public is not None)
         listener, unix = _listener(options)
         admission = None if options.public is not None else _admission(listener, options.allow_host)
@@ -163,14 +177,24 @@ def run(arguments: list[str]) -> int:
             machine=machine,
             opt_outs=endpoint.opt_outs,
             public=options.public,
+            command=command or (),
+            environment=EnvironmentBlock() if command else None,
         )
         rewrites = "rewrite-location" in endpoint.opt_outs
         relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=most))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         factory = loop_factory() if upstream.tls is None else None
-        loop = (factory or asyncio.new_event_loop)()
+        new_loop = factory or asyncio.new_event_loop
+        traffic = _Traffic(relay, recorder, listener, place, endpoint)
+        status, served = int(Exit.FINE), None
         try:
-            loop.run_until_complete(_serve(relay, recorder, listener, place, endpoint))
+            if command:
+                served = ServedCommand(traffic, recorder, upstream, new_loop, closed=closed, files=files)
+                status = served.run(command)
+            else:
+                new_loop().run_until_complete(_serve(traffic))
+        except SpawnError as error:
+            return fail(str(error), Exit(error.status))
         finally:
             if unix is not None:
                 unix.remove()
@@ -182,7 +206,28 @@ def run(arguments: list[str]) -> int:
     stderr_lines.flush()
     # Everything is closed and reported. A normal exit would wait for the threads of asyncio, one of which may be
     # waiting for a name server that does not respond, or for a disk that hangs.
-    os._exit(Exit.FINE)
+    if served is not None:
+        served.die_by_its_signal()
+    os._exit(status)
+
+
+def _split_at_command(arguments: list[str]) -> tuple[list[str], list[bytes] | None]:
+    """Returns the arguments of `serve`, and the command after them; None if there is no `--`."""
+    if "--" not in arguments:
+        return arguments, None
+    at = arguments.index("--")
+    return arguments[:at], [os.fsencode(word) for word in arguments[at + 1 :]]
+
+
+def _judge_command(command: list[bytes], upstream: Upstream) -> None:
+    if not command or not command[0]:
+        raise UsageError(
+            "the server's command is missing after --; write: mcpproxy serve URL -- COMMAND [ARGUMENT ...]"
+        )
+    if is_listening(upstream):
+        raise UsageError(
+            "a process listens on the address in URL already, so COMMAND could not: end it, or leave COMMAND out"
+        )
 
 
 class _Endpoint(NamedTuple):
@@ -241,25 +286,45 @@ def _host_and_port(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-async def _serve(
-    relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, place: str, endpoint: _Endpoint
-) -> None:
-    stopped = ready_to_relay()
-    recorder.start()
-    await relay.listen(listener)
-    origin = place if place.startswith(UNIX) else f"http://{place}"
-    # Only on stdout: the URL may contain the client's credential, and logs keep stderr.
-    with contextlib.suppress(OSError):
-        sys.stdout.write(f"{origin}{'' if place.startswith(UNIX) else endpoint.path}\n")
-        sys.stdout.flush()
-    stderr_lines.put(
-        f"recording {recorder.name} to {recorder.path}; "
-        + (
-            f"give the client the URL on stdout, {origin}/…; press Ctrl-C to stop"
+class _Traffic:
+    """The traffic of the listener, from the first client to the end of the recording."""
+
+    def __init__(
+        self, relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, place: str, endpoint: _Endpoint
+    ) -> None:
+        self._relay, self._recorder, self._listener = relay, recorder, listener
+        self._place, self._endpoint = place, endpoint
+
+    async def begin(self) -> None:
+        """Accept clients, and tell the user where."""
+        place, endpoint, recorder = self._place, self._endpoint, self._recorder
+        recorder.start()
+        await self._relay.listen(self._listener)
+        is_unix = place.startswith(UNIX)
+        origin = place if is_unix else f"http://{place}"
+        # Only on stdout: the URL may contain the client's credential, and logs keep stderr.
+        with contextlib.suppress(OSError):
+            sys.stdout.write(f"{origin}{'' if is_unix else endpoint.path}\n")
+            sys.stdout.flush()
+        advice = (
+            f"give the client the URL on stdout, {origin}/…"
             if endpoint.public is None
-            else f"let the tunnel or load balancer of {endpoint.public}/… forward to {origin}; press Ctrl-C to stop"
+            else f"let the tunnel or load balancer of {endpoint.public}/… forward to {origin}"
         )
-    )
+        stderr_lines.put(f"recording {recorder.name} to {recorder.path}; {advice}; press Ctrl-C to stop")
+
+    async def end(self, ending: str, process: ServedProcess | None = None, how: ServerExit | None = None) -> None:
+        """End all connections, and the recording."""
+        await self._relay.close()
+        if process is None or how is None:
+            await self._recorder.finish(ending)
+            return
+        last = [*process.rest(), process_end(how.status, how.signum)]
+        await self._recorder.finish(ending, status=how.status, signum=how.signum, last=last, more_totals=process.totals)
+
+
+async def _serve(traffic: _Traffic) -> None:
+    stopped = ready_to_relay()
+    await traffic.begin()
     await stopped.wait()
-    await relay.close()
-    await recorder.finish("signal")
+    await traffic.end("signal")

@@ -31,11 +31,12 @@ from captures.record import members, use_orjson
 from captures.redact import Redactor, load_key
 from captures.verdict import Direction
 from captures.writer import Writer
-from mcpproxy.recorder.capture_header import Header
+from mcpproxy.recorder.capture_header import Header, working_directory
 from mcpproxy.recorder.exchange import ExchangeRecorder
 from mcpproxy.recorder.faults import Faults, UnrecordedTraffic
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
+from mcpproxy.recorder.process_events import signal_name
 from mcpproxy.relay.http.observer import EndedBy, Rewritten
 from mcpproxy.relay.http.observer import Event as ResponseEvent
 from mcpproxy.relay.http.rewrite import Origin
@@ -86,6 +87,8 @@ class HttpRecorder:
         keep_path: Sequence[str] = (),
         machine: MachineName | None,
         public: str | None = None,
+        command: Sequence[bytes] = (),
+        environment: Mapping[bytes, bytes] | None = None,
     ) -> None:
         """Create the capture and write its header.
 
@@ -100,6 +103,8 @@ class HttpRecorder:
             keep_path: segments of paths that the user wants stored in plain text.
             machine: the name of this machine.
             public: the URL by which clients reach the server from outside, if that is not ours.
+            command: what starts the server, if that is to be done; redacted before it is stored.
+            environment: the environment variables with which it is started; redacted likewise.
 
         Raises:
             CaptureError: there is no directory for the capture, or it cannot be created.
@@ -119,7 +124,7 @@ class HttpRecorder:
         self._has_reported_upgrade = False
         self._rewrites = "rewrite-location" in (opt_outs or ())
         self._own = Origin(parts.scheme, parts.hostname or "", parts.port)
-        redactor = Redactor(load_key(config_directory(), tell))
+        redactor = Redactor(load_key(config_directory(), tell), keep_path)
         self.hash = redactor.hash
         self.secret_hash: Callable[[bytes], str] | None = redactor.hash
         """Makes the replacement for a secret in the text of a response; None to store the text as it is."""
@@ -130,7 +135,8 @@ class HttpRecorder:
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns, tell)
-        redactions = ["headers", "path", "query"] if redactor.lasting else ["headers", "path", "query", "key-not-kept"]
+        redactions = ["headers", "path", "query", *(["argv", "env"] if command else [])]
+        redactions += [] if redactor.lasting else ["key-not-kept"]
         upstream = url if url.startswith("unix:") else self.clean(url.encode())
         header = Header(
             "http",
@@ -139,6 +145,9 @@ class HttpRecorder:
             opt_outs or [],
             machine,
             name=self.name,
+            argv=redactor.command(list(command)) if command else None,
+            cwd=working_directory() if command else None,
+            env=redactor.environment(environment) if environment is not None else None,
             upstream=upstream,
             public=None if public is None else self.clean(public.encode()),
             listen=listen,
@@ -152,7 +161,7 @@ class HttpRecorder:
             raise CannotCreate(
                 f"cannot write to the capture {path}: {error}; choose another place with --capture"
             ) from error
-        self.writer.start()
+        self._has_threads = False
         self.path = self._file.path
         self.frames = {"c2s": 0, "s2c": 0}
         self.bytes = {"c2s": 0, "s2c": 0}
@@ -165,8 +174,15 @@ class HttpRecorder:
         # Its own thread, because asyncio's may all be resolving the address of an upstream.
         self._threads = ThreadPoolExecutor(1, "capture")
 
+    def start_threads(self) -> None:
+        """Start the threads of the writer; before that, this process may fork."""
+        self._has_threads = True
+        self.writer.start()
+
     def start(self) -> None:
         """Start writing, alongside the traffic; a loop must be running."""
+        if not self._has_threads:
+            self.start_threads()
         self._writing = asyncio.get_running_loop().create_task(self._write_behind())
 
     async def _write_behind(self) -> None:
@@ -247,18 +263,42 @@ class HttpRecorder:
         is_mended = flag in BYPASS_REMEDIES and not self._rewrites and self._own.relative(where.encode()) is not None
         return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_mended else ""
 
-    async def finish(self, ending: str) -> None:
-        """Record the end and close the capture."""
+    async def finish(
+        self,
+        ending: str,
+        *,
+        status: int | None = None,
+        signum: int | None = None,
+        last: Sequence[PendingRecord] = (),
+        more_totals: Mapping[str, object] | None = None,
+    ) -> None:
+        """Record the end and close the capture.
+
+        Args:
+            ending: who or what ended it.
+            status: the exit status of the server, if it was started by us.
+            signum: the signal that ended it, likewise.
+            last: records to write before the last one.
+            more_totals: totals of what is not HTTP.
+        """
         if self._writing is not None:
             self._writing.cancel()
 
+        if last:
+            self.writer.post(*last)
         self.faults.write_off()
 
         def closing() -> PendingRecord:
             lost = self.writer.lost
             totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
             lost_in_all = {"records": lost.records, "bytes": lost.bytes}
-            text = members(ending=ending, totals=totals | {"lost": lost_in_all}, durable_seq=self.writer.durable_seq)
+            text = members(
+                ending=ending,
+                status=status,
+                signal=signal_name(signum),
+                totals={**totals, **(more_totals or {}), "lost": lost_in_all},
+                durable_seq=self.writer.durable_seq,
+            )
             return PendingRecord("close", text)
 
         # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.

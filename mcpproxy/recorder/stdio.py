@@ -25,7 +25,6 @@ from captures.record import (
     line_members,
     members,
     part_members,
-    stderr_members,
     use_orjson,
 )
 from captures.recovery import Recovery
@@ -35,23 +34,18 @@ from captures.verdict import UNJUDGED, Direction, Envelope
 from captures.writer import Fsync, Policy, RecordingStopped, Writer
 from mcpproxy.recorder.capture_header import Header, working_directory
 from mcpproxy.recorder.faults import Faults
+from mcpproxy.recorder.process_events import ProcessEvents, error_name, launch_failure, process_end, signal_name
+from mcpproxy.recorder.stderr_tap import StderrTap
 from mcpproxy.relay.pump import Cause, Ender, StopRelaying
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wire.lines import LineSplitter, Piece
+from mcpproxy.wire.lines import LineSplitter, Piece, first_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
-
     from mcpproxy.recorder.machine_name import MachineName
 
     Judge = Callable[..., Envelope]
     Middles = Callable[[Direction, list[bytes]], list[bytes]]
-
-LINES_AT_ONCE: Final = 256
-STDERR_QUOTA: Final = 8 << 20
-STDERR_REFILL: Final = 64 << 10
-STDERR_PIECE: Final = 64 << 10
 
 
 def write_stderr(message: str) -> None:
@@ -66,20 +60,6 @@ def write_stderr(message: str) -> None:
             os.write(2, f"mcpproxy: {sanitise(message, None)}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         return
-
-
-def first_lines(data: bytes) -> int:
-    """How many bytes the first lines of a chunk take: as many lines as can be judged and written in a few milliseconds.
-
-    A chunk of 64 KiB may hold as many empty lines, and 64 Ki records take a second.
-    """
-    # `count` examines each byte of a chunk, `replace` skips from newline to newline: a fifth of the time.
-    if len(data) - len(data.replace(b"\n", b"")) <= LINES_AT_ONCE:
-        return len(data)
-    at = -1
-    for _ in range(LINES_AT_ONCE):
-        at = data.find(b"\n", at + 1)
-    return at + 1
 
 
 def early_middles(direction: Direction, lines: list[bytes]) -> list[bytes]:
@@ -214,7 +194,10 @@ class Channel:
     def ended(self, by: Ender, error: int | None) -> None:
         """Record the unfinished rest and the end of the direction."""
         self._add(
-            [*self.rest(), PendingRecord("eof", members(dir=self._dir, by=by, bytes=self.bytes, errno=_name(error)))]
+            [
+                *self.rest(),
+                PendingRecord("eof", members(dir=self._dir, by=by, bytes=self.bytes, errno=error_name(error))),
+            ]
         )
 
     def rest(self) -> list[PendingRecord]:
@@ -227,79 +210,7 @@ class Channel:
         self._recorder.faults.in_recording(self._dir, error)
 
 
-class StderrTap:
-    """The tap on the server's stderr: line by line, within a quota that refills; what it leaves out is counted."""
-
-    def __init__(self, writer: Writer, faults: Faults, quota: int = STDERR_QUOTA) -> None:
-        self.bytes = 0
-        self.recorded = 0
-        self.missed = faults.missed[None]
-        self._writer = writer
-        self._faults = faults
-        self._lines = LineSplitter(STDERR_PIECE)
-        self._quota = self._left = float(quota)
-        self._looked = time.monotonic()
-        self._skipped = 0
-        self._lock = threading.Lock()
-        self.waiting_since_ns = 0
-
-    def portion(self, data: bytes) -> int:
-        """How much of a chunk to record at once."""
-        return first_lines(data)
-
-    def chunk(self, data: bytes) -> None:
-        """Record the lines that `data` completes, as far as the quota allows."""
-        with self._lock:
-            self.bytes += len(data)
-            entries = [entry for piece in self._lines.feed(data) for entry in self._entries(piece)]
-        self._add(entries)
-
-    def _entries(self, piece: Piece, *, whole: bool = True) -> list[PendingRecord]:
-        size = len(piece.raw)
-        now = time.monotonic()
-        self._left = min(self._quota, self._left + (now - self._looked) * STDERR_REFILL)
-        self._looked = now
-        if size > self._left:
-            self._skipped += size
-            return []
-        self._left -= size
-        self.recorded += size + len(piece.delim)
-        skipped, self._skipped = self._skipped, 0
-        return [
-            PendingRecord(
-                "stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole, skipped=skipped), None, size
-            )
-        ]
-
-    def _add(self, entries: list[PendingRecord]) -> None:
-        if entries:
-            try:
-                self._writer.stage(entries)
-                self.waiting_since_ns = time.monotonic_ns()
-                self._writer.write()
-            except RecordingStopped:
-                return
-            finally:
-                self.waiting_since_ns = 0
-
-    def stalled(self, waited_ns: int, cause: Cause) -> None:
-        """Nothing to record: stderr stalls are ignored."""
-
-    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - the end of stderr means nothing
-        """Record the unfinished rest."""
-        self._add(self.rest())
-
-    def rest(self) -> list[PendingRecord]:
-        """The line that had no delimiter when the stream ended."""
-        with self._lock:
-            return [entry for piece in self._lines.finish() for entry in self._entries(piece, whole=False)]
-
-    def failed(self, error: Exception) -> None:
-        """A bug in the writer: stderr is no longer recorded."""
-        self._faults.in_recording("stderr", error)
-
-
-class Recorder:
+class Recorder(ProcessEvents):
     """One capture of one stdio session. Also the relay's observer."""
 
     def __init__(
@@ -374,7 +285,7 @@ class Recorder:
             ) from error
         self.recovery = Recovery(self._file, journal)
         """Completes the capture after our death, in the guard."""
-        self.faults = Faults(self.writer, write_stderr)
+        super().__init__(self.writer, Faults(self.writer, write_stderr))
         self.client = Channel(self, "c2s")
         self.server = Channel(self, "s2c")
         self.stderr = StderrTap(self.writer, self.faults)
@@ -391,9 +302,8 @@ class Recorder:
 
     def spawned(self, pid: int, start: str | None) -> None:
         """Record that the server was started."""
-        started = int(start) if start and start.isdigit() else start
         self.writer.start()
-        self._post("process", members(event="spawned", pid=pid, start=started))
+        super().spawned(pid, start)
 
     def running(self) -> None:
         """Load orjson alongside the traffic: 25 ms of imports for which the first response need not wait."""
@@ -407,15 +317,6 @@ class Recorder:
             self.judge, self.middles = judge, lines_members
         except (ImportError, OSError) as error:  # an upgrade may remove our files at any time
             write_stderr(f"recording slowly, without orjson: {error}")
-
-    def received(self, signum: int, *, from_terminal: bool) -> None:
-        """Record a signal that arrived."""
-        origin = "terminal" if from_terminal else "process"
-        self._post("signal", members(event="received", name=_signal_name(signum), origin=origin))
-
-    def sent(self, signum: int, reason: str, pids: list[int]) -> None:
-        """Record a signal that was sent."""
-        self._post("signal", members(event="sent", name=_signal_name(signum), reason=reason, pids=pids))
 
     def stuck(self) -> None:
         """A write hangs."""
@@ -434,26 +335,19 @@ class Recorder:
             self.writer.start()
         except RuntimeError:  # it could not run because no thread could be created
             return
-        self.writer.post(PendingRecord("process", members(event="failed", errno=_name(code))))
+        self.writer.post(launch_failure(code))
         self._close("failed", None, None)
 
     def finish(self, cause: str, status: int | None, signum: int | None) -> bool:
         """Record the end and close the capture; returns True if the capture is complete."""
         rest = [entry for tap in (self.client, self.server, self.stderr) for entry in _rest(tap)]
-        ended = PendingRecord("process", members(event="ended", status=status, signal=_signal_name(signum)))
+        ended = process_end(status, signum)
         try:
             self.writer.post(*rest, ended)
             return self._close(cause, status, signum)
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
             self.faults.in_event(error)
             return False
-
-    def _post(self, rec: str, middle: bytes) -> None:
-        """Record an event. Posted, not appended: the thread that receives the signals must never wait for a disk."""
-        try:
-            self.writer.post(PendingRecord(rec, middle))
-        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs a record, never the session
-            self.faults.in_event(error)
 
     def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
         self.faults.write_off()
@@ -469,7 +363,7 @@ class Recorder:
             text = members(
                 ending=ending,
                 status=status,
-                signal=_signal_name(signum),
+                signal=signal_name(signum),
                 totals=totals,
                 durable_seq=self.writer.durable_seq,
             )
@@ -484,20 +378,3 @@ def _rest(tap: Channel | StderrTap) -> list[PendingRecord]:
     except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
         tap.failed(error)
         return []
-
-
-def _name(code: int | None) -> str | None:
-    import errno
-
-    return None if code is None else errno.errorcode.get(code, str(code))
-
-
-def _signal_name(signum: int | None) -> str | None:
-    import signal
-
-    if signum is None:
-        return None
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        return f"SIG{signum}"

@@ -101,6 +101,7 @@ class StdioRelay:
         waits_for_sync: bool = False,
         survivor: CaptureCompleter | None = None,
         files: int | None = None,
+        only_output: bool = False,
     ) -> None:
         """Create a relay that has not started its server yet.
 
@@ -113,6 +114,8 @@ class StdioRelay:
             waits_for_sync: whether taps return only once their records are on disk.
             survivor: completes the recording, in the guard, if we are killed.
             files: how many files the server may open, if we have raised that limit for ourselves.
+            only_output: whether the server is not spoken to over stdio: then it has our stdin, and what it writes to
+                stdout and stderr is relayed as one stream, to our stderr.
         """
         self.stop_reason: str | None = None
         self._taps = taps
@@ -126,7 +129,8 @@ class StdioRelay:
         self._guard: Guard | None = None
         self._pumps: dict[int, Pump] = {}
         self._parent = os.getppid()
-        self._for_a_process = 1 not in closed and not _is_file(1)
+        self._only_output = only_output
+        self._for_a_process = not only_output and 1 not in closed and not _is_file(1)
         self._null = -1
         self._cut: set[int] = set()
         self._cause = "server"
@@ -191,8 +195,8 @@ class StdioRelay:
             raise cannot_start(argv, error.errno or errno.EAGAIN, error.strerror or str(error)) from error
         _forbid_core_dumps()
         close_inherited()
-        for fd in theirs.values():
-            if fd is not None:
+        for fd in set(theirs.values()):
+            if fd is not None and fd > 2:  # our own stdin is ours
                 os.close(fd)
         return guard, ours, pid
 
@@ -216,6 +220,9 @@ class StdioRelay:
 
         What is closed for us is closed for the server.
         """
+        if self._only_output:
+            read_end, write_end = os.pipe()
+            return {2: read_end}, {0: None if 0 in self._closed else 0, 1: write_end, 2: write_end}
         ours: dict[int, int] = {}
         theirs: dict[int, int | None] = {}
         for fd in (0, 1, 2):
@@ -285,7 +292,7 @@ class StdioRelay:
     def _patience(self) -> float | None:
         """The longest time to wait for the next signal."""
         waits = [at - time.monotonic() for at, _, _ in self._steps[:1]]
-        if (self._unheard or not self._is_spoken_to()) and not self._steps:
+        if (self._unheard or not self._is_spoken_to()) and not self._steps and not self._only_output:
             waits.append(ORPHAN_LOOK_S)
         return min(waits, default=None)
 

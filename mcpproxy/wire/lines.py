@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_PENDING_BYTES: Final = 1 << 20
 """An unfinished line longer than this is returned in pieces as it arrives."""
+LINES_AT_ONCE: Final = 256
 
 
 class Piece(NamedTuple):
@@ -144,3 +145,17 @@ def character_border(data: bytes, at: int) -> int:
         if data[at - back] & 0xC0 != 0x80:
             return at - back
     return at
+
+
+def first_lines(data: bytes) -> int:
+    """How many bytes the first lines of a chunk take: as many lines as can be judged and written in a few milliseconds.
+
+    A chunk of 64 KiB may hold as many empty lines, and 64 Ki records take a second.
+    """
+    # `count` examines each byte of a chunk, `replace` skips from newline to newline: a fifth of the time.
+    if len(data) - len(data.replace(b"\n", b"")) <= LINES_AT_ONCE:
+        return len(data)
+    at = -1
+    for _ in range(LINES_AT_ONCE):
+        at = data.find(b"\n", at + 1)
+    return at + 1

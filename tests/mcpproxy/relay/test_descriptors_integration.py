@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder.stdio import STDERR_QUOTA, STDERR_REFILL
+from mcpproxy.recorder.stderr_tap import STDERR_QUOTA, STDERR_REFILL
 from tests.harness import (
     DEADLINE_S,
     Place,
