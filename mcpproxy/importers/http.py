@@ -195,6 +195,7 @@ class _Counts:
         self.bytes = {"c2s": 0, "s2c": 0}
         self.mcp_places: set[bytes | str] = set()
         self.secret_hash = None
+        self.is_public = False
 
     def redacted(self, fields: Fields) -> bytes:
         """A header list as JSON, in plain text."""
@@ -230,6 +231,7 @@ class _Connection:
         self.recorder = exchanges.counts
         self.number = number
         self.peer = peer
+        self.believes_proxies = False
         self.at_ns = 0
         self.entries: list[PendingRecord] = []
 

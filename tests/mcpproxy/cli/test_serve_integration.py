@@ -46,6 +46,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([URL, "--public", "https://example.org/mcp", "--rewrite-location"], "cannot be combined with --public"),
     ([URL, "--public", "https://example.org/mcp", "--allow-host", "a"], "cannot be combined with --public"),
     (["unix:/x", "--public", "https://example.org/mcp", "--insecure"], "for https addresses"),
+    ([URL, "--"], "command is missing after --"),
     (["unix:/x"], "only with --public"),
     ([URL, "--listen", "unix:/x"], "needs --public"),
     ([URL, "--public", "https://example.org/mcp", "--listen", "unix:/nowhere/x"], "choose another path"),
