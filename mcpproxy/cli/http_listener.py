@@ -1,7 +1,6 @@
 """Code that `serve` and `up` share: the upstream of a URL, the listening socket, the event loop, lines on stderr."""
 
 import asyncio
-import contextlib
 import gc
 import ipaddress
 import os
@@ -271,17 +270,20 @@ class StderrLines:
         self._lines: queue.Queue[str] = queue.Queue(QUEUED_LINES)
         self._thread: threading.Thread | None = None
         self._is_direct = False
+        self._left_out = 0
 
     def put(self, line: str) -> None:
-        """Queue a line; it is dropped if too many wait already."""
+        """Queue a line; it is dropped, and counted, if too many wait already."""
         if self._is_direct:
             say(line)
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._say, name="stderr", daemon=True)
             self._thread.start()
-        with contextlib.suppress(queue.Full):
+        try:
             self._lines.put_nowait(line)
+        except queue.Full:
+            self._left_out += 1
 
     def write_directly(self) -> None:
         """Write each line at once, without a thread, because this process is about to fork."""
@@ -294,6 +296,9 @@ class StderrLines:
     def _say(self) -> None:
         while True:
             say(self._lines.get())
+            if self._left_out and self._lines.empty():
+                left_out, self._left_out = self._left_out, 0
+                say(f"{count_text(left_out, 'line')} left out here, because stderr was not read fast enough")
             self._lines.task_done()
 
     def flush(self) -> None:

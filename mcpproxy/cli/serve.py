@@ -7,8 +7,11 @@ unchanged, except that an address of the server itself becomes relative if it wo
 With --public, the recorder stands in front of your own server, behind its tunnel or load balancer: clients keep using
 the server's public address, and requests and responses pass entirely unchanged.
 
-It ends on Ctrl-C or SIGTERM. Exit code: 0; 2 for wrong usage, or if it cannot listen on the address; 73 if the capture
-cannot be created.
+After --, a COMMAND with its arguments starts the server; clients are accepted once it listens on the address in URL.
+
+It ends on Ctrl-C or SIGTERM, or as COMMAND ends. Exit code: 0; 2 for wrong usage, or if it cannot listen on the
+address; 73 if the capture cannot be created; with COMMAND its own, 1 if it does not listen, and 126 or 127 if it cannot
+be run or found.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import time
 from typing import Final, NamedTuple
 
 from captures.addresses import is_segment
+from mcpproxy.cli.access_log import access_line
 from mcpproxy.cli.arguments import Parser, add_machine, count
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.http_listener import (
@@ -134,6 +138,11 @@ def parser() -> argparse.ArgumentParser:
         "or fewer if the system allows fewer; with --public, as many as the system allows)",
     )
     parser.add_argument(
+        "--access-log",
+        action="store_true",
+        help="print a line on stderr for each request once it has ended: who asked for what, and what came back",
+    )
+    parser.add_argument(
         "--dangerously-listen-beyond-loopback",
         action="store_true",
         help="allow --listen on an address that other machines can reach: they can use the server as if they were you",
@@ -180,6 +189,8 @@ def run(arguments: list[str]) -> int:
             command=command or (),
             environment=EnvironmentBlock() if command else None,
         )
+        if options.access_log:
+            recorder.on_exchange_end = lambda exchange: stderr_lines.put(access_line(exchange))
         rewrites = "rewrite-location" in endpoint.opt_outs
         relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=most))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.

@@ -196,6 +196,7 @@ class _Counts:
         self.mcp_places: set[bytes | str] = set()
         self.secret_hash = None
         self.is_public = False
+        self.on_exchange_end = None
 
     def redacted(self, fields: Fields) -> bytes:
         """A header list as JSON, in plain text."""

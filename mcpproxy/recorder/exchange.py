@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from orjson import dumps
@@ -53,6 +53,26 @@ _METADATA: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 _JSON: Final = (b"application/json", b"application/json-rpc", b"")
 
 
+class ExchangeSummary(NamedTuple):
+    """What an exchange that has ended was. All texts are untrusted, and without credentials."""
+
+    client: str
+    """The client's address."""
+    method: str
+    target: str
+    message: str
+    """The method of the JSON-RPC message that was sent; empty if there was none, or more than one."""
+    status: int | None
+    """The status of the response; None if there was none."""
+    is_ours: bool
+    """Whether mcpproxy itself answered."""
+    ended_by: str
+    """As in the record."""
+    response_size: int
+    lasted_ns: int
+    """From the head of the request to the end."""
+
+
 class ExchangeRecorder:
     """One request and its response."""
 
@@ -84,6 +104,11 @@ class ExchangeRecorder:
         self._host = ""
         self._sent: BodyRecorder | None = None
         self._received: BodyRecorder | None = None
+        self._own_status: int | None = None
+        """The status with which we ourselves answered."""
+        self._forwarded_for: str | None = None
+        self._message: str | None = None
+        """The method of the message that was sent; empty if there was more than one."""
         self._tunnelled: dict[Direction, int] | None = None
         """The bytes that passed in each direction after an upgrade."""
         self._error: str | None = None
@@ -102,6 +127,7 @@ class ExchangeRecorder:
             self._request,
         )
         if self.conversation.believes_proxies and (address := client_address(head.headers)):
+            self._forwarded_for = address
             self._request += b',"forwarded_for":%b' % dumps(address)
         if head.method == b"POST":
             self.uri_key = recorder.uri_key(head.target)
@@ -169,6 +195,7 @@ class ExchangeRecorder:
 
     def respond_ourselves(self, status: int, reason: str) -> None:
         """We refused the request, or could not reach the upstream."""
+        self._own_status = status
         self._response = members(response={"status": status, "reason": reason, "by": "proxy"})
         self.end("proxy", reason)
 
@@ -197,6 +224,23 @@ class ExchangeRecorder:
         self._error = error
         self._is_told = True
         self._record("end", ended_by=by)
+        if self.recorder.on_exchange_end is not None:
+            self.recorder.on_exchange_end(self._summary(by))
+
+    def _summary(self, ended_by: str) -> ExchangeSummary:
+        request, response_, at_ns = self._request_head, self._response_head, self.conversation.at_ns
+        status = response_.status if response_ is not None else self._own_status
+        return ExchangeSummary(
+            self._forwarded_for or self.conversation.peer,
+            "" if request is None else _text(request.method),
+            "an unreadable request" if request is None else self.recorder.clean(request.target),
+            self._message or "",
+            status,
+            self._own_status is not None,
+            ended_by,
+            self._received.size if self._received is not None else 0,
+            at_ns - self._times.get("request_head", at_ns),
+        )
 
     @property
     def is_answered(self) -> bool:
@@ -221,6 +265,10 @@ class ExchangeRecorder:
         """A message has passed: from now on, messages are due at this path."""
         if self._request_head is not None and not self.is_endpoint():
             self._note_place(self.path)
+
+    def note_method(self, method: str) -> None:
+        """Note the method of a message that the client has sent."""
+        self._message = method if self._message is None else ""
 
     def _note_place(self, place: bytes | str) -> None:
         if len(self.recorder.mcp_places) < PLACES:
@@ -565,6 +613,8 @@ class BodyRecorder:
         self._has_frames = True
         if verdict.kind in _MESSAGES:
             exchange.note_message()
+            if self._dir == "c2s":
+                exchange.note_method(verdict.method or "")
         recorder.frames[self._dir] += 1
         text = frame_members(
             self._dir,

@@ -32,7 +32,7 @@ from captures.redact import Redactor, load_key
 from captures.verdict import Direction
 from captures.writer import Writer
 from mcpproxy.recorder.capture_header import Header, working_directory
-from mcpproxy.recorder.exchange import ExchangeRecorder
+from mcpproxy.recorder.exchange import ExchangeRecorder, ExchangeSummary
 from mcpproxy.recorder.faults import Faults, UnrecordedTraffic
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
@@ -121,6 +121,8 @@ class HttpRecorder:
         self.mcp_places: set[bytes | str] = set()
         """Where messages are due in addition to the endpoint: paths, and keys of announced addresses."""
         self.warned: set[tuple[str, str]] = set()
+        self.on_exchange_end: Callable[[ExchangeSummary], None] | None = None
+        """Called with each exchange that has ended."""
         self._has_reported_upgrade = False
         self._rewrites = "rewrite-location" in (opt_outs or ())
         self._own = Origin(parts.scheme, parts.hostname or "", parts.port)

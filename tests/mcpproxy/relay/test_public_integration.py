@@ -236,3 +236,23 @@ def test_names_come_from_the_public_address(place: Place) -> None:
         assert served.url == f"http://127.0.0.1:{served.address[1]}/mcp"
     assert header["name"] == "mcp.example.org"
     assert header["opt_outs"] == []
+
+
+def test_an_access_log_has_a_line_for_each_request(place: Place) -> None:
+    secret = b"sk-live-0123456789abcdef"
+    with Upstream(answering(OK)) as upstream, serving(place, upstream, "--public", PUBLIC, "--access-log") as served:
+        with served.client() as client:
+            client.say(post(PING, b"X-Forwarded-For: 8.8.8.8"))
+            client.hear(len(OK))
+            client.say(b"GET /\x1b HTTP/1.1\r\n\r\n")
+            client.rest()
+        with served.client() as client:
+            client.say(GET.replace(b"/mcp", b"/mcp?key=" + secret + b"&%1b[2J"))
+            client.hear(len(OK))
+        served.ended(3)
+    lines = [line.removeprefix(b"mcpproxy: ").decode() for line in served.errors.splitlines() if b" \xc2\xb7 " in line]
+    assert lines[0].startswith("8.8.8.8 POST /mcp ping · 200 · 2 B · ")
+    assert lines[1].startswith("127.0.0.1:")
+    assert "an unreadable request · 400 from mcpproxy · 0 B" in lines[1]
+    assert "GET /mcp?" in lines[2]
+    assert secret not in served.errors
