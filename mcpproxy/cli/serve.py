@@ -46,6 +46,7 @@ from mcpproxy.cli.http_listener import (
 from mcpproxy.cli.served_command import ServedCommand, is_listening
 from mcpproxy.cli.unix_socket import UnixListener
 from mcpproxy.recorder.http import HttpRecorder
+from mcpproxy.recorder.machine_name import MachineName
 from mcpproxy.recorder.process_events import process_end
 from mcpproxy.recorder.served_process import ServedProcess
 from mcpproxy.relay.descriptors import USUAL
@@ -171,31 +172,17 @@ def run(arguments: list[str]) -> int:
         admission = None if options.public is not None else _admission(listener, options.allow_host)
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
-    with listener:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(listener)
+        if unix is not None:
+            stack.callback(unix.remove)
         began_ns = time.monotonic_ns()
         place = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
-        upstream = endpoint.upstream
-        recorder = HttpRecorder(
-            options.url,
-            rate_limited(stderr_lines.put),
-            name=options.name,
-            capture=options.capture,
-            listen=place,
-            via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
-            keep_path=options.keep_path,
-            machine=machine,
-            opt_outs=endpoint.opt_outs,
-            public=options.public,
-            command=command or (),
-            environment=EnvironmentBlock() if command else None,
-        )
-        if options.access_log:
-            recorder.on_exchange_end = lambda exchange: stderr_lines.put(access_line(exchange))
-        rewrites = "rewrite-location" in endpoint.opt_outs
+        recorder = _recorder(options, endpoint, place, command, machine)
+        upstream, rewrites = endpoint.upstream, "rewrite-location" in endpoint.opt_outs
         relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=most))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
-        factory = loop_factory() if upstream.tls is None else None
-        new_loop = factory or asyncio.new_event_loop
+        new_loop = (loop_factory() if upstream.tls is None else None) or asyncio.new_event_loop
         traffic = _Traffic(relay, recorder, listener, place, endpoint)
         status, served = int(Exit.FINE), None
         try:
@@ -206,20 +193,44 @@ def run(arguments: list[str]) -> int:
                 new_loop().run_until_complete(_serve(traffic))
         except SpawnError as error:
             return fail(str(error), Exit(error.status))
-        finally:
-            if unix is not None:
-                unix.remove()
     frames = sum(recorder.frames.values())
     stderr_lines.put(
         f"{recorder.name} · {duration(time.monotonic_ns() - began_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
     stderr_lines.flush()
-    # Everything is closed and reported. A normal exit would wait for the threads of asyncio, one of which may be
-    # waiting for a name server that does not respond, or for a disk that hangs.
     if served is not None:
         served.die_by_its_signal()
+    # Everything is closed and reported. A normal exit would wait for the threads of asyncio, one of which may be
+    # waiting for a name server that does not respond, or for a disk that hangs.
     os._exit(status)
+
+
+def _recorder(
+    options: argparse.Namespace,
+    endpoint: "_Endpoint",
+    place: str,
+    command: list[bytes] | None,
+    machine: MachineName | None,
+) -> HttpRecorder:
+    proxy = endpoint.upstream.proxy
+    recorder = HttpRecorder(
+        options.url,
+        rate_limited(stderr_lines.put),
+        name=options.name,
+        capture=options.capture,
+        listen=place,
+        via=None if proxy is None else f"{proxy[0]}:{proxy[1]}",
+        keep_path=options.keep_path,
+        machine=machine,
+        opt_outs=endpoint.opt_outs,
+        public=options.public,
+        command=command or (),
+        environment=EnvironmentBlock() if command else None,
+    )
+    if options.access_log:
+        recorder.on_exchange_end = lambda exchange: stderr_lines.put(access_line(exchange))
+    return recorder
 
 
 def _split_at_command(arguments: list[str]) -> tuple[list[str], list[bytes] | None]:

@@ -198,6 +198,12 @@ def test_a_path_that_is_in_use_is_left_alone(place: Place) -> None:
             assert why in done.stderr
             assert done.stderr.count(b"\n") == 1
         assert used.is_socket()
+        taken = place.root / "taken.mcpcap"
+        taken.write_bytes(b"")
+        front = place.root / "front.sock"
+        arguments = ("--public", PUBLIC, "--listen", f"unix:{front}", "--capture", str(taken), "http://127.0.0.1:9/mcp")
+        assert place.run("serve", *arguments).returncode == 73
+        assert not front.exists()
     assert text.read_bytes() == b"precious"
     assert sorted(path.name for path in place.root.iterdir() if path.name.startswith(("used", "text"))) == [
         "text",
