@@ -254,8 +254,8 @@ class ByServer(Cancellation):
             subscription = self.fold.links.subscriptions.listening(
                 session, RequestKey(context.message.frames[0].exchange, id_)
             )
-            is_unsure = not session.observed_start or session.unjudged.get("client") is not None
-            if subscription is not None or is_unsure:
+            is_uncertain = not session.observed_start or session.unjudged.get("client") is not None
+            if subscription is not None or is_uncertain:
                 return ()
         text = f"the server cancels {_cut(id_)}, which is not an open subscriptions/listen"
         return [self.finding(context, text, pointer=_POINTER, related=() if target is None else (target.seq,))]
