@@ -78,9 +78,9 @@ class Rule:
     """The revisions to which the rule applies."""
     level: ClassVar[Level] = ERROR
     levels: ClassVar[Mapping[Span, Level]] = {}
-    """Levels for the revisions in which the level differs from `level`."""
+    """The levels for revisions in which `level` does not apply."""
     impact: ClassVar[Impact | None] = None
-    """What a violation breaks; None if that is what violations in its group usually break (`discovery.GROUPS`)."""
+    """What a violation breaks; None for the usual impact of the rule's group (`discovery.GROUPS`)."""
     needs_start: ClassVar[bool] = False
     """[S]: the rule is silent if the start of the session was not observed."""
     needs_session: ClassVar[bool] = False
@@ -132,7 +132,7 @@ class Rule:
     """The source of the requirement: a page of the specification, or an RFC."""
 
     def __init__(self) -> None:
-        """Create a rule; the checker that runs it replaces these attributes before the first call."""
+        """Creates a rule; the checker that runs it replaces these attributes before it calls a hook."""
         self.fold: Fold
         """The state of the capture so far: the requests of both sides, links, and used ids."""
         self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
@@ -197,63 +197,63 @@ class Rule:
     # ---- hooks
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
-        """Any message, even an invalid one, while the rule watches the session; called before all other hooks."""
+        """Called before all other hooks for any message, even an invalid one, while the rule watches the session."""
         return ()
 
     def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
-        """A frame, or an item of one, that is not a message."""
+        """Called for a frame, or an item of a frame, that is not a message."""
         return ()
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
-        """A message with one of the rule's `oddities`."""
+        """Called for a message with one of the rule's `oddities`."""
         return ()
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        """A request."""
+        """Called for a request."""
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        """A notification."""
+        """Called for a notification."""
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
-        """A response, whether or not it answers a known request."""
+        """Called for a response, whether or not it answers a known request."""
         return ()
 
     def on_unpaired(self, context: MessageContext) -> Iterable[Finding]:
-        """A response that answers no open request."""
+        """Called for a response that answers no open request."""
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        """A result that answers a request."""
+        """Called for a result that answers a request."""
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
-        """An error, whether or not it answers a known request."""
+        """Called for an error, whether or not it answers a known request."""
         return ()
 
     def on_problems(self, context: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
-        """A message whose params or result do not fit their shape."""
+        """Called for a message whose params or result do not fit their shape."""
         return ()
 
     def on_meta(self, context: MessageContext, metas: "Metas") -> Iterable[Finding]:
-        """A request, notification or result with unusual `_meta` objects; `metas` has each with its JSON Pointer."""
+        """Called for a request, notification or result with unusual `_meta` objects, which are in `metas`."""
         return ()
 
     def on_batch(self, batch: tuple[MessageContext, ...]) -> Iterable[Finding]:
-        """An array of messages as a whole, after the hooks for each message; an empty array is an `Invalid` instead."""
+        """Called for an array of messages, after the hooks for each message. An empty array is an `Invalid` instead."""
         return ()
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
-        """A record that is not a frame: `eof`, `process`, `signal`, `stderr`, …; on stdio only."""
+        """Called on stdio for a record that is not a frame, such as `eof`, `process`, `signal` or `stderr`."""
         return ()
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        """The end of an HTTP exchange; its messages are `http.sent` and `http.received`."""
+        """Called at the end of an HTTP exchange with messages, which are `http.sent` and `http.received`."""
         return ()
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """The start of the response in an HTTP exchange, or the end of an exchange without one.
+        """Called at the start of an HTTP response, or at the end of an exchange that has none.
 
         The client's messages are `http.sent`. The server's are `http.received` if the response is not a stream. The
         exchange may have no messages.
@@ -261,11 +261,11 @@ class Rule:
         return ()
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """The end of an HTTP exchange, with or without messages."""
+        """Called at the end of an HTTP exchange, with or without messages."""
         return ()
 
     def on_end(self, session: Session, ending: "CaptureEnd") -> Iterable[Finding]:
-        """The end of the capture; `ending` says how it ended, and which requests are unanswered."""
+        """Called at the end of the capture; `ending` says how it ended, and which requests are unanswered."""
         return ()
 
     # ---- findings
@@ -281,7 +281,7 @@ class Rule:
         level: Level | None = None,
         session: Session | None = None,
     ) -> Finding:
-        """Create a finding.
+        """Creates a finding.
 
         Args:
             at: the message or record that shows it; for an exchange, its last message. A `RecordRef` stands for its

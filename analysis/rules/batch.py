@@ -44,11 +44,11 @@ class ArrayRule(Rule):
     oddities = Odd.SEVERAL
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """An array that begins with a message."""
+        """Checks an array that begins with a message."""
         return self.check_array(context) if context.message.index == 0 and is_item(context.message) else iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """An array that begins with something else, or is empty."""
+        """Checks an array that begins with something else, or is empty."""
         is_start = context.message.index == 0 and is_item(context.message)
         return self.check_array(context) if is_start or reason(context.message) == "batch/empty" else iter(())
 
@@ -222,9 +222,13 @@ class RefusalRule(ArrayRule):
     def read_on(self, context: MessageContext) -> None:
         """Forgets an array once its receiver has answered an item of it, or a later request."""
         last_arrays: dict[Side, int] | None = context.session.memory.get(self.id)
-        other = other_side(context.message.sender)
-        if last_arrays and context.answered is not None and context.answered.request.seq >= last_arrays.get(other, 0):
-            last_arrays.pop(other, None)
+        array_sender = other_side(context.message.sender)
+        if (
+            last_arrays
+            and context.answered is not None
+            and context.answered.request.seq >= last_arrays.get(array_sender, 0)
+        ):
+            last_arrays.pop(array_sender, None)
 
     def array_finding(self, at: MessageContext, array_seq: int) -> Finding:
         """Returns a finding about a refused array; over HTTP it blames the server, even if that sent no message."""
@@ -266,15 +270,15 @@ class EmptyResponse(RefusalRule):
         self.read_on(context)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
-        first = _array_sent(http)
-        if first is None or not all(isinstance(context.message, Notification) for context in http.sent):
+        first_item = _array_sent(http)
+        if first_item is None or not all(isinstance(context.message, Notification) for context in http.sent):
             return
         # On the older transport, servers answer each POST with a short text.
         has_body = bool(http.received) or ("mcp-session-id" in http.fields and http.response_size > 0)
         is_success = http.status is not None and 200 <= http.status < 300
         if is_success and (http.status != 202 or has_body):
             response = next((context for context in http.received if isinstance(context.message, Response)), None)
-            yield self.array_finding(response or (http.received or http.sent)[-1], first.message.seq)
+            yield self.array_finding(response or (http.received or http.sent)[-1], first_item.message.seq)
 
 
 class ReceiveUnsupported(RefusalRule):
@@ -309,13 +313,13 @@ class ReceiveUnsupported(RefusalRule):
         self.read_on(context)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
-        first = _array_sent(http)
-        if first is None or http.status is None or not _is_well_formed(first):
+        first_item = _array_sent(http)
+        if first_item is None or http.status is None or not _is_well_formed(first_item):
             return
         refusal = next((context for context in http.received if _is_refusal(context)), None)
         is_refused = 400 <= http.status < 500 and http.status not in _OTHER_REASONS
         if is_refused or refusal is not None:
-            yield self.array_finding(refusal or (http.received or http.sent)[-1], first.message.seq)
+            yield self.array_finding(refusal or (http.received or http.sent)[-1], first_item.message.seq)
 
 
 class AnsweredIndividually(Rule):
@@ -367,24 +371,26 @@ def _opens_batches(item: Any) -> bool:
     return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCHES.first
 
 
-def _is_well_formed(first: MessageContext) -> bool:
+def _is_well_formed(first_item: MessageContext) -> bool:
     """Whether the receiver of an array must accept it."""
-    items = items_of(first.message)
+    items = items_of(first_item.message)
     kinds = {_kind(item) for item in items}
     is_mixed = "answer" in kinds and len(kinds) > 1
     is_versioned = all(isinstance(item, dict) and item.get("jsonrpc") == "2.0" for item in items)
     is_opening = any(item.get("method") == "initialize" for item in items if isinstance(item, dict))
-    is_sound = first.message.frames[0].verdict.problem is None and len(first.message.frames) == 1
-    return is_sound and is_versioned and not (None in kinds or is_mixed or is_opening or _is_early(first))
+    is_sound = first_item.message.frames[0].verdict.problem is None and len(first_item.message.frames) == 1
+    return is_sound and is_versioned and not (None in kinds or is_mixed or is_opening or _is_early(first_item))
 
 
 def _array_sent(http: HttpExchange) -> MessageContext | None:
     """Returns the first item of the array that a POST sent, or None outside 2025-03-26 or if some items are unknown."""
     if not 0 < len(http.sent) < MAX_BODY_MESSAGES:
         return None
-    first = http.sent[0]
-    is_array = is_item(first.message) and is_first(first.message) and not isinstance(first.message, Invalid)
-    return first if is_array and first.rank == _BATCHES.first else None
+    first_item = http.sent[0]
+    is_array = (
+        is_item(first_item.message) and is_first(first_item.message) and not isinstance(first_item.message, Invalid)
+    )
+    return first_item if is_array and first_item.rank == _BATCHES.first else None
 
 
 def _is_nameless(context: MessageContext) -> bool:

@@ -221,7 +221,7 @@ class ChangedWhileFresh(_CacheableResultRule):
         _fresh_of(context.session).forget(_CHANGES.get(context.method, ()))
         return ()
 
-    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - `_Fresh` looks at it
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - `record` reads it from the context
         previous_seq = _fresh_of(context.session).record(context)
         if previous_seq is None:
             return ()
@@ -296,7 +296,7 @@ class _Fresh:
         return self._last[1]
 
     def forget(self, methods: tuple[str, ...]) -> None:
-        """Forget the results of some methods."""
+        """Forgets the results of some methods."""
         if self._kept and methods:
             for key in [key for key in self._kept if key[0] in methods]:
                 del self._kept[key]

@@ -136,9 +136,9 @@ class HttpSse(Rule):
         if not context.session.is_legacy:
             return ()
         # The response arrives on the stream, so the request that opened the stream shows the transport best.
-        at = context if context.http is None or context.http.started is None else context.http.started
+        evidence = context if context.http is None or context.http.started is None else context.http.started
         text = "the transport is HTTP+SSE, which is deprecated"
-        return [self.finding(at, text, blames="transport", session=context.session)]
+        return [self.finding(evidence, text, blames="transport", session=context.session)]
 
 
 def _wants_context(params: object) -> bool:

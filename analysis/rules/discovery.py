@@ -122,11 +122,13 @@ def impact(rule_id: str, level: Level) -> Impact:
 def _fits(id_: str, chosen_ids: set[str]) -> Iterator[bool]:
     """Yields for each pattern in a rule's `replaces` whether it matches one of the chosen rules."""
     for pattern in rules()[id_].replaces:
-        yield pattern in chosen_ids or ("*" in pattern and any(fnmatchcase(other, pattern) for other in chosen_ids))
+        yield pattern in chosen_ids or (
+            "*" in pattern and any(fnmatchcase(other_id, pattern) for other_id in chosen_ids)
+        )
 
 
 def _needed(chosen_ids: set[str]) -> set[str]:
-    return {other for id_ in chosen_ids for other in (*rules()[id_].relies_on, *rules()[id_].follows)}
+    return {other_id for id_ in chosen_ids for other_id in (*rules()[id_].relies_on, *rules()[id_].follows)}
 
 
 def _classes(module: ModuleType) -> Iterator[type[Rule]]:

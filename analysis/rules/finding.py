@@ -85,7 +85,7 @@ class Finding(NamedTuple):
 
     @property
     def stands_for(self) -> int:
-        """How many findings this one counts as: itself and those that are only counted."""
+        """Returns how many findings this one counts as: itself and those that are only counted."""
         return 1 + self.more
 
 

@@ -99,7 +99,7 @@ class RequestBeforeInitialize(_Handshake):
         if http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
             return
         if http.client in self.begun:
-            # The client has a session, but did not send its id.
+            # The client has a session, but did not send the session's id.
             return
         for context in http.sent:
             if not context.session.observed_start and _is_work(context) and _is_untouched(context):
@@ -528,7 +528,7 @@ def _postpone(rule: Rule, context: MessageContext, finding: Finding) -> None:
 
 
 def _postponed(rule: Rule, context: MessageContext) -> list[Finding]:
-    """Removes and returns the postponed findings once the client shows that it uses the handshake era."""
+    """Removes and returns the postponed findings if the client has shown that it uses the handshake era."""
     postponed: list[Finding] | None = context.session.memory.get(rule.id)
     if not postponed or context.message.sender != "client" or context.era != "handshake":
         return []

@@ -49,7 +49,7 @@ class ChallengeMissing(EndpointRule):
         self._has_missed = False
         """Whether a client had to look at the well-known location."""
         self._documents = 0
-        """How many documents the server has returned."""
+        """The number of documents that the server has returned."""
 
     def concerns_exchange(self, _hook: str, like: HttpExchange) -> bool:
         # A kind of exchange does not include the path, so only method and status can preselect requests for documents.

@@ -182,8 +182,8 @@ class RetryLoop(EndpointRule):
             self._rows[key] = streak
             return ()
         tokens = streak.tokens | {token} if token and len(streak.tokens) < REPORTED_REFUSALS else streak.tokens
-        answered = http.answered.seq if http.answered is not None else -1
-        streak = self._rows[key] = _RefusalStreak(streak.times + 1, tokens, streak.losses, answered)
+        answered_seq = http.answered.seq if http.answered is not None else -1
+        streak = self._rows[key] = _RefusalStreak(streak.times + 1, tokens, streak.losses, answered_seq)
         if len(self._rows) > MAX_TRACKED_CLIENTS:
             self._rows.popitem(last=False)
         # If a few tokens alternate, the server is refusing several clients.

@@ -86,8 +86,8 @@ class WrongDirection(Cancellation):
     replaces = ("cancel/unknown-request",)
 
     def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
-        other = other_side(context.message.sender)
-        open_request = _open_request(context, other, id_, self.fold) if _is_unknown(context, id_, self.fold) else None
+        peer = other_side(context.message.sender)
+        open_request = _open_request(context, peer, id_, self.fold) if _is_unknown(context, id_, self.fold) else None
         if open_request is None:
             return ()
         text = f"the {other_side(context.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"

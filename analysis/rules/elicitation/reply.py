@@ -62,10 +62,10 @@ class ContentMismatch(_Reply):
     def check_reply(
         self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        content, requested = reply.get("content"), question.get("requestedSchema")
+        content, requested_schema = reply.get("content"), question.get("requestedSchema")
         if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(context, question):
             return
-        schema = schema_of(requested) if isinstance(requested, dict) else None
+        schema = schema_of(requested_schema) if isinstance(requested_schema, dict) else None
         mismatch = schema.mismatch(content) if schema is not None else None
         if mismatch is not None:
             text = f"content does not fit the form: {short(mismatch.sentence)}"

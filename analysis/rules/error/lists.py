@@ -29,7 +29,7 @@ class _Listed(Rule):
         return like.message.sender == "server" and (hook == "notification" or method == self.lists)
 
     def listing(self, context: MessageContext) -> Listing:
-        """Returns the session's list, in this class of tools."""
+        """Returns the list that the rule follows: the session's tools, unless a subclass overrides this."""
         return tools_of(context.session)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:

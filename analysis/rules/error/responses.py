@@ -43,7 +43,7 @@ class PingRefused(Rule):
     source = "2024-11-05 basic/utilities/ping"
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
-        # The HTTP status of a message in a response body is known only when the response is over.
+        # For a message in a response body, the HTTP status is known only at the end of the exchange.
         is_body = context.message.sender == "server" and context.message.frames[0].unit == "http_body"
         return () if is_body else self._check(context)
 

@@ -145,13 +145,13 @@ class _RefusalRule(HttpRule):
         return [finding._replace(blames=culprit.blames, related=related) for finding in findings]
 
 
-def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
+def _has_its_own_finding(http: HttpExchange, first_message: MessageContext) -> bool:
     """Whether a refusal with 4xx is correct, or is reported by another rule."""
-    if first.method in _PROBE_METHODS:
+    if first_message.method in _PROBE_METHODS:
         return True  # the refusal answers the probe
     if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
         return True  # the client learns that its session has ended, or another rule reports that the error is missing
-    if first.message.index is not None and http.status == _BAD_REQUEST:
+    if first_message.message.index is not None and http.status == _BAD_REQUEST:
         return True  # the revision does not have batches
     return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client))
 

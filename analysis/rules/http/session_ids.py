@@ -181,7 +181,7 @@ class DeadSessionServed(ResponseStartRule):
         end_text = "had been deleted" if was_deleted else "was answered with 404"
         is_error = bool(http.received) and all("error" in context.body for context in http.received)
         answer_text = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
-        # To delete a session that no longer exists does nothing.
+        # A DELETE for a session that no longer exists does nothing.
         level = NOTE if http.method == "DELETE" else None
         return self.in_response(http, session, f"{answer_text} in a session that {end_text}", level)
 

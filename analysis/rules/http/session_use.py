@@ -150,7 +150,7 @@ class UnknownSessionId(ResponseStartRule):
 
     def __init__(self) -> None:
         super().__init__()
-        # A request with an unknown id belongs to a session that began before the recording.
+        # A request with an unknown id seems to belong to a session that began before the recording.
         self.needs_start = False  # type: ignore[misc]
         self._reported: set[str] = set()
         self._checked: set[str] = set()

@@ -202,9 +202,9 @@ class ErrorWithoutId(Rule):
         if answer.sender == "server" and context.http is not None and (is_body or context.http.method != "GET"):
             return  # `on_messages_exchanged` decides when the status is known
         doubts = self._doubts(context.session)
-        other: Side = "server" if answer.sender == "client" else "client"
-        if doubts.excuses[other]:
-            doubts.excuses[other] -= 1
+        peer: Side = "server" if answer.sender == "client" else "client"
+        if doubts.excuses[peer]:
+            doubts.excuses[peer] -= 1
             return
         probe = _probe(self.fold) if answer.sender == "server" and context.state == "new" else None
         if probe is not None and probe != doubts.probes.get(context.session.number):
