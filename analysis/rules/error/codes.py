@@ -343,8 +343,8 @@ class InvalidParamsCode(Rule):
             or (request.seq, request.index) not in invalid_requests
         ):
             return ()
-        code_text = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
-        text = f"the params of {_cut(request.method)} are invalid, but {code_text}"
+        error_text = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
+        text = f"the params of {_cut(request.method)} are invalid, but {error_text}"
         return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
