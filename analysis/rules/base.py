@@ -147,8 +147,8 @@ class Rule:
             hook: the name of the hook without `on_`: `request`, `response`, …
             method: the method of the request, the notification or the answered request, as its sender meant it.
             like: a message of the kind. All messages of the kind have its sender, revision, era, state and transport,
-                the `gaps` and `learned` of its session, and the outcome of the request that it answers. Use nothing
-                else of it.
+                the `gaps` and `learned` of its session, and the outcome of the request that it answers. Do not use
+                anything else from it.
         """
         return True
 
@@ -173,9 +173,10 @@ class Rule:
         return self.required_word
 
     def decisive_words(self, hook: str, method: str, like: MessageContext) -> "Words | None":
-        """Returns the words that alone decide, with the rule's earlier findings, about a message; None for all of it.
+        """Returns the only words of a message that its check depends on, or None if it depends on more.
 
-        The checker does not call the rule again for words that led to no finding.
+        The rule's own earlier findings do not count. The checker does not call the rule again for words that led to no
+        finding.
 
         Args:
             hook: the name of the hook, as in `concerns`.

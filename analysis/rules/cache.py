@@ -284,7 +284,7 @@ class _Fresh:
         self._last: tuple[Message, int | None] | None = None
 
     def still(self, context: MessageContext) -> int | None:
-        """Returns the number of the message whose result a request asks for again while it is valid, or None."""
+        """Returns the number of the message with the still valid result that a request asks for again, or None."""
         key = _key(context) if self._kept else None
         fresh_result = self._kept.get(key) if key is not None else None
         return fresh_result.seq if fresh_result is not None and context.message.t_ns < fresh_result.until_ns else None

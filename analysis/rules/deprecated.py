@@ -19,8 +19,8 @@ _FEATURES: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 class Feature(Rule):
     """Roots, sampling or logging is declared or used in the modern era.
 
-    **Why it matters.** All three still work, but will be removed on 2027-07-28 at the earliest. Start to look for an
-    alternative.
+    **Why it matters.** All three still work, but will be removed on 2027-07-28 at the earliest. It is time to look for
+    alternatives.
 
     **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{"roots":{}}`
 

@@ -254,7 +254,7 @@ def _after_cancel(rule: Rule, context: MessageContext, call: Call) -> Iterable[F
 
 
 def _only_cancelled(session: Session, fold: Fold) -> int | None:
-    """Returns the number of the last cancellation if all requests that a log message may be about are cancelled."""
+    """Returns the last cancellation's number if all requests that a log message may be about are cancelled, or None."""
     table = fold.tables["client"]
     if not 0 < len(table) <= OPEN:
         return None

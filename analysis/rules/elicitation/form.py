@@ -181,7 +181,7 @@ class ClickableUrl(_Form):
 class LegacyEnumNames(_Form):
     """A choice has its titles in `enumNames`.
 
-    **Why it matters.** Only 2025-06-18 did it this way; newer clients may show the bare values.
+    **Why it matters.** This is the form of 2025-06-18; clients may show the bare values instead of the titles.
 
     **On the wire.** `{"type":"string","enum":["r","g"],"enumNames":["Red","Green"]}`
 

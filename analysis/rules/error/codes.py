@@ -162,9 +162,9 @@ class ParseErrorForValidJson(Rule):
             yield from self._decided(reading, "server", None)
 
     def _decided(self, reading: "_Reading", side: Side, until: int | None) -> Iterator[Finding]:
-        """Yields findings about parse errors that answer a side's messages before number `until`, or all if None."""
+        """Judges the doubtful errors that answer a side, all or those before message `until`; yields findings."""
         doubtful_errors, broken_seq = reading.doubtful[side], reading.broken.get(side)
-        due_errors = [suspect for suspect in doubtful_errors if until is None or suspect.message.seq < until]
+        due_errors = [error for error in doubtful_errors if until is None or error.message.seq < until]
         reading.doubtful[side] = doubtful_errors[len(due_errors) :]
         for error in due_errors:
             if broken_seq is None or broken_seq > error.message.seq:

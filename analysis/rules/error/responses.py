@@ -350,7 +350,7 @@ def _handshake(context: MessageContext) -> tuple[int, ...]:
 
 
 def _is_undeclared(mode: str, elicitation: object) -> bool:
-    """Whether a client supports elicitation but not a mode of it; an empty object means that it supports forms."""
+    """Whether a client supports elicitation, but not in this mode; an empty object means that it supports forms."""
     if elicitation is True:
         return mode == "url"
     if not isinstance(elicitation, dict):

@@ -68,7 +68,7 @@ _MAX_WAIT_NS: Final = 10_000_000_000
 
 
 class Culprit(NamedTuple):
-    """The side at fault."""
+    """The server or gateway at fault."""
 
     name: str
     """What findings call it, such as `a gateway (nginx)`."""

@@ -234,6 +234,6 @@ class SessionNotDeleted(Rule):
 
 
 def _is_newly_issued(issued_id: str, http: HttpExchange) -> bool:
-    """Whether an exchange issues this id, instead of repeating it."""
+    """Whether an exchange issues this id instead of repeating it."""
     session_id = http.session_ids.get(issued_id)
     return http.is_opening or (session_id is not None and session_id.order == http.order)

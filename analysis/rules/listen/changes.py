@@ -140,7 +140,7 @@ class MissingSubscriptionId(ListenRule):
 
 
 class UnknownSubscriptionId(ListenRule):
-    """The subscription id of a message matches no subscription, or one other than that whose stream carries it.
+    """The subscription id of a message matches no subscription, or belongs to another stream.
 
     **Why it matters.** The client drops the message, and keeps showing the old data.
 
