@@ -1,4 +1,4 @@
-"""The group `batch`: arrays of messages, which only 2025-03-26 has."""
+"""The group `batch`: arrays of messages, which exist only in 2025-03-26."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
@@ -19,7 +19,7 @@ from analysis.rules.support.message_text import is_first, is_item, items_of, rea
 _BATCHES: Final = only("2025-03-26")
 _REFUSALS: Final = frozenset({INVALID_REQUEST, PARSE_ERROR})
 _OTHER_REASONS: Final = frozenset({401, 403, 404, 429})
-"""Statuses that refuse the client rather than the request."""
+"""Statuses that refuse the client, not the array."""
 _MAX_REPORTED_ITEMS: Final = 100
 """The most items of one array that are reported."""
 
@@ -30,34 +30,34 @@ class _Except(Span):
     __slots__ = ()
 
     def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is not a revision
-        """Whether the revision is known, and outside the span."""
+        """Whether a revision is known and outside the span."""
         return rank is not None and not self.first <= rank <= self.last
 
     def __str__(self) -> str:
-        """The span, as the rule pages show it."""
+        """Returns the revisions as the rule pages show them."""
         return f"{ALL} except {Span(*self)}".removesuffix(" only")
 
 
 class ArrayRule(Rule):
-    """A rule about an array as a whole: called once, at its first item."""
+    """A rule about an array as a whole. It checks an array once, at the first item."""
 
     oddities = Odd.SEVERAL
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """An array that begins with a message."""
+        """Checks an array that begins with a message."""
         return self.check_array(context) if context.message.index == 0 and is_item(context.message) else iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """An array that begins with something else, or is empty."""
+        """Checks an array that begins with something else, or is empty."""
         is_start = context.message.index == 0 and is_item(context.message)
         return self.check_array(context) if is_start or reason(context.message) == "batch/empty" else iter(())
 
     def check_array(self, context: MessageContext) -> Iterator[Finding]:
-        """What is wrong with the array."""
+        """Yields findings about the array."""
         raise NotImplementedError
 
     def of_array(self, context: MessageContext, text: str) -> Finding:
-        """A finding about the array, not about one of its items."""
+        """Returns a finding about the array as a whole, not about one of its items."""
         return self.finding(context, text)._replace(item=None)
 
 
@@ -174,8 +174,8 @@ class ItemNotObject(Rule):
 class MixedKinds(ArrayRule):
     """An array mixes responses with requests or notifications.
 
-    **Why it matters.** An array contains either requests or responses: receivers decide by its first item what to
-    expect of the others.
+    **Why it matters.** An array contains either requests and notifications or responses: receivers infer from the first
+    item what the others are.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":4,"result":{}},{"jsonrpc":"2.0","id":7,"method":"ping"}]`
 
@@ -193,41 +193,45 @@ class MixedKinds(ArrayRule):
 
 
 class RefusalRule(ArrayRule):
-    """A rule about how an array is received; on stdio it remembers the last array of each side."""
+    """A rule about the refusal of an array. On stdio it remembers the last array of each side."""
 
     text = ""
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
-        """Forget the array if a later message is hard to read as well: it is unclear which of the two was refused."""
-        sent: dict[Side, int] = self.state_for(context.session, dict)
+        """Forgets the array if a later message is hard to read as well: a refusal could be about either."""
+        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
         if not is_item(context.message) and is_hard_to_read(context):
-            sent.pop(context.message.sender, None)
-        if not sent:
+            last_arrays.pop(context.message.sender, None)
+        if not last_arrays:
             self.watch(context.session, False)
         return ()
 
     def remember(self, context: MessageContext) -> None:
-        """Remember an array that may be answered in the wrong way."""
-        sent: dict[Side, int] = self.state_for(context.session, dict)
-        sent[context.message.sender] = context.message.seq
+        """Remembers an array whose response is to be checked."""
+        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
+        last_arrays[context.message.sender] = context.message.seq
         self.watch(context.session, True)
 
     def check_response(self, context: MessageContext) -> Iterator[Finding]:
-        """Report a refusal of the other side's array, if one is remembered."""
-        sent: dict[Side, int] = self.state_for(context.session, dict)
-        array_seq = sent.pop(other_side(context.message.sender), None)
+        """Reports a refusal of the other side's array, if one is remembered."""
+        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
+        array_seq = last_arrays.pop(other_side(context.message.sender), None)
         if array_seq is not None:
             yield self.array_finding(context, array_seq)
 
     def read_on(self, context: MessageContext) -> None:
-        """Forget an array whose receiver has answered an item of it, or a later request."""
-        sent: dict[Side, int] | None = context.session.memory.get(self.id)
-        other = other_side(context.message.sender)
-        if sent and context.answered is not None and context.answered.request.seq >= sent.get(other, 0):
-            sent.pop(other, None)
+        """Forgets an array once its receiver has answered an item of it, or a later request."""
+        last_arrays: dict[Side, int] | None = context.session.memory.get(self.id)
+        array_sender = other_side(context.message.sender)
+        if (
+            last_arrays
+            and context.answered is not None
+            and context.answered.request.seq >= last_arrays.get(array_sender, 0)
+        ):
+            last_arrays.pop(array_sender, None)
 
     def array_finding(self, at: MessageContext, array_seq: int) -> Finding:
-        """A finding about an array; over HTTP the server is to blame even if it returned no message."""
+        """Returns a finding about a refused array; over HTTP it blames the server, even if that sent no message."""
         blames = "server" if at.http is not None else at.message.sender
         return self.finding(at, self.text, related=(array_seq,), blames=blames)
 
@@ -265,16 +269,16 @@ class EmptyResponse(RefusalRule):
             yield from self.check_response(context)
         self.read_on(context)
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
-        first = _array_sent(http)
-        if first is None or not all(isinstance(context.message, Notification) for context in http.sent):
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
+        first_item = _array_sent(http)
+        if first_item is None or not all(isinstance(context.message, Notification) for context in http.sent):
             return
-        # On the older transport every server answers a POST with a short text.
+        # On the older transport, servers answer each POST with a short text.
         has_body = bool(http.received) or ("mcp-session-id" in http.fields and http.response_size > 0)
         is_success = http.status is not None and 200 <= http.status < 300
         if is_success and (http.status != 202 or has_body):
-            at = next((context for context in http.received if isinstance(context.message, Response)), None)
-            yield self.array_finding(at or (http.received or http.sent)[-1], first.message.seq)
+            response = next((context for context in http.received if isinstance(context.message, Response)), None)
+            yield self.array_finding(response or (http.received or http.sent)[-1], first_item.message.seq)
 
 
 class ReceiveUnsupported(RefusalRule):
@@ -308,14 +312,14 @@ class ReceiveUnsupported(RefusalRule):
             yield from self.check_response(context)
         self.read_on(context)
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
-        first = _array_sent(http)
-        if first is None or http.status is None or not _is_well_formed(first):
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
+        first_item = _array_sent(http)
+        if first_item is None or http.status is None or not _is_well_formed(first_item):
             return
         refusal = next((context for context in http.received if _is_refusal(context)), None)
         is_refused = 400 <= http.status < 500 and http.status not in _OTHER_REASONS
         if is_refused or refusal is not None:
-            yield self.array_finding(refusal or (http.received or http.sent)[-1], first.message.seq)
+            yield self.array_finding(refusal or (http.received or http.sent)[-1], first_item.message.seq)
 
 
 class AnsweredIndividually(Rule):
@@ -367,34 +371,36 @@ def _opens_batches(item: Any) -> bool:
     return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCHES.first
 
 
-def _is_well_formed(first: MessageContext) -> bool:
-    """Whether the receiver of an array has to accept it."""
-    items = items_of(first.message)
+def _is_well_formed(first_item: MessageContext) -> bool:
+    """Whether the receiver of an array must accept it."""
+    items = items_of(first_item.message)
     kinds = {_kind(item) for item in items}
     is_mixed = "answer" in kinds and len(kinds) > 1
     is_versioned = all(isinstance(item, dict) and item.get("jsonrpc") == "2.0" for item in items)
     is_opening = any(item.get("method") == "initialize" for item in items if isinstance(item, dict))
-    is_sound = first.message.frames[0].verdict.problem is None and len(first.message.frames) == 1
-    return is_sound and is_versioned and not (None in kinds or is_mixed or is_opening or _is_early(first))
+    is_sound = first_item.message.frames[0].verdict.problem is None and len(first_item.message.frames) == 1
+    return is_sound and is_versioned and not (None in kinds or is_mixed or is_opening or _is_early(first_item))
 
 
 def _array_sent(http: HttpExchange) -> MessageContext | None:
     """Returns the first item of the array that a POST sent, or None outside 2025-03-26 or if some items are unknown."""
     if not 0 < len(http.sent) < MAX_BODY_MESSAGES:
         return None
-    first = http.sent[0]
-    is_array = is_item(first.message) and is_first(first.message) and not isinstance(first.message, Invalid)
-    return first if is_array and first.rank == _BATCHES.first else None
+    first_item = http.sent[0]
+    is_array = (
+        is_item(first_item.message) and is_first(first_item.message) and not isinstance(first_item.message, Invalid)
+    )
+    return first_item if is_array and first_item.rank == _BATCHES.first else None
 
 
 def _is_nameless(context: MessageContext) -> bool:
-    answer = context.message
-    return isinstance(answer, Response) and (answer.id is None or answer.id.type == "null")
+    response = context.message
+    return isinstance(response, Response) and (response.id is None or response.id.type == "null")
 
 
 def _is_refusal(context: MessageContext) -> bool:
-    """Whether a response says that something could not be read at all."""
-    answer = context.message
-    error = answer.error if isinstance(answer, Response) and answer.is_error and _is_nameless(context) else None
+    """Whether a response says that its sender could not read a message at all."""
+    response = context.message
+    error = response.error if isinstance(response, Response) and response.is_error and _is_nameless(context) else None
     code = error.get("code") if isinstance(error, dict) else None
     return isinstance(code, int | float) and code in _REFUSALS

@@ -19,7 +19,7 @@ _CACHEABLE: Final = _PAGED | {"server/discover", "resources/read"}
 _HINTS: Final = ("ttlMs", "cacheScope")
 _SCOPES: Final = ("public", "private")
 _OTHER_RESULT_TYPES: Final = frozenset({"input_required", "task"})
-"""Results that another rule checks, or whose members are not hints."""
+"""Types of results that another rule checks, or whose members are not hints."""
 _SOURCE: Final = "2026-07-28 server/utilities/caching"
 _MAX_FRESH_RESULTS: Final = 1_000
 """The most results of one session that are remembered as fresh."""
@@ -49,7 +49,7 @@ class _CacheableResultRule(Rule):
         return self.check_result(context, result)
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
-        """What is wrong with a result."""
+        """Returns findings about a result."""
         raise NotImplementedError
 
 
@@ -68,8 +68,8 @@ class MissingHints(_CacheableResultRule):
     replaces = ("schema/*",)
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
-        lacking = [name for name in _HINTS if name not in result]
-        return [self.finding(context, f"the result has no {name}", pointer=f"/result/{name}") for name in lacking]
+        missing_names = [name for name in _HINTS if name not in result]
+        return [self.finding(context, f"the result has no {name}", pointer=f"/result/{name}") for name in missing_names]
 
 
 class InvalidHints(_CacheableResultRule):
@@ -221,12 +221,12 @@ class ChangedWhileFresh(_CacheableResultRule):
         _fresh_of(context.session).forget(_CHANGES.get(context.method, ()))
         return ()
 
-    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
-        before = _fresh_of(context.session).record(context)
-        if before is None:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - `record` reads it from the context
+        previous_seq = _fresh_of(context.session).record(context)
+        if previous_seq is None:
             return ()
         text = f"the result of {context.method} has changed while the earlier one was still valid"
-        return [self.finding(context, text, pointer="/result", related=(before,))]
+        return [self.finding(context, text, pointer="/result", related=(previous_seq,))]
 
 
 class RefetchedWhileFresh(_CacheableResultRule):
@@ -249,11 +249,11 @@ class RefetchedWhileFresh(_CacheableResultRule):
     methods = _CACHEABLE | frozenset(_CHANGES)
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        before = _fresh_of(context.session).still(context)
-        if before is None:
+        previous_seq = _fresh_of(context.session).still(context)
+        if previous_seq is None:
             return ()
         text = f"{context.method} is requested again while its result was still valid"
-        return [self.finding(context, text, related=(before,))]
+        return [self.finding(context, text, related=(previous_seq,))]
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         _fresh_of(context.session).forget(_CHANGES.get(context.method, ()))
@@ -277,26 +277,26 @@ class _Kept(NamedTuple):
 
 
 class _Fresh:
-    """Results that may still be kept. The rules share them: only the first rule to pass on a result records it."""
+    """Results that may still be kept. The rules share them: only the first rule that passes a result on records it."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._last: tuple[Message, int | None] | None = None
 
     def still(self, context: MessageContext) -> int | None:
-        """Returns the number of the message with a result that is still valid when requested again, or None."""
+        """Returns the number of the message with the still valid result that a request asks for again, or None."""
         key = _key(context) if self._kept else None
-        kept = self._kept.get(key) if key is not None else None
-        return kept.seq if kept is not None and context.message.t_ns < kept.until_ns else None
+        fresh_result = self._kept.get(key) if key is not None else None
+        return fresh_result.seq if fresh_result is not None and context.message.t_ns < fresh_result.until_ns else None
 
     def record(self, context: MessageContext) -> int | None:
-        """Keep a complete result; returns the number of an earlier, different, still valid result, or None."""
+        """Records a complete result; returns the number of an earlier, different, still valid result, or None."""
         if self._last is None or self._last[0] is not context.message:
             self._last = context.message, self._take(context)
         return self._last[1]
 
     def forget(self, methods: tuple[str, ...]) -> None:
-        """Forget the results of some methods."""
+        """Forgets the results of some methods."""
         if self._kept and methods:
             for key in [key for key in self._kept if key[0] in methods]:
                 del self._kept[key]
@@ -307,8 +307,8 @@ class _Fresh:
         if request is None or (not ttl and not self._kept):
             return None
         key = _key(context)
-        before = self._kept.pop(key, None) if key is not None else None
-        if key is None or (not ttl and before is None):
+        previous = self._kept.pop(key, None) if key is not None else None
+        if key is None or (not ttl and previous is None):
             return None
         digest = json_digest({name: value for name, value in result.items() if name not in (*_HINTS, "_meta")})
         if digest is None:
@@ -317,8 +317,8 @@ class _Fresh:
             self._kept[key] = _Kept(context.message.t_ns + int(ttl * _MS), digest, context.message.seq)
             if len(self._kept) > _MAX_FRESH_RESULTS:
                 self._kept.popitem(last=False)
-        is_other = before is not None and before.digest != digest and context.message.t_ns < before.until_ns
-        return before.seq if is_other and before is not None else None
+        has_changed = previous is not None and previous.digest != digest and context.message.t_ns < previous.until_ns
+        return previous.seq if has_changed and previous is not None else None
 
 
 def _fresh_of(session: Session) -> _Fresh:
@@ -329,19 +329,21 @@ def _fresh_of(session: Session) -> _Fresh:
 
 
 def _key(context: MessageContext) -> _Key | None:
-    """A key that results of equal requests share: method, params, and the client's credentials."""
+    """Returns a key that equal requests share, made of method, params and credentials; None if there is none."""
     request = context.request
     if request is None:
         return None
     params = request.params
-    rest = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
-    who = context.http.fields.get("authorization", "") if context.http is not None else ""
-    digest = json_digest([rest, who])
+    params_without_meta = (
+        {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
+    )
+    credentials = context.http.fields.get("authorization", "") if context.http is not None else ""
+    digest = json_digest([params_without_meta, credentials])
     return None if digest is None else (request.method, digest)
 
 
 def _ttl(value: object) -> float | None:
-    """Returns the milliseconds, or None if the value is not an integer of 0 or more."""
+    """Returns a `ttlMs` in milliseconds, or None if the value is not an integer of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
     if isinstance(value, float) and not isinstance(value, Number) and not value.is_integer():

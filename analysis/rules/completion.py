@@ -1,4 +1,4 @@
-"""The group `completion`: suggestions for arguments of prompts and of templates."""
+"""The group `completion`: suggestions for the arguments of prompts and templates."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ class Counts(Rule):
 
 
 class UnknownReference(Rule):
-    """A completion is requested for something that is not listed, or has no such argument.
+    """A completion is requested for something that is not listed, or for an argument that it does not have.
 
     **Why it matters.** The server has nothing to suggest. The client is probably using an outdated list.
 
@@ -74,15 +74,15 @@ class UnknownReference(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender == "server":
-            changed = (prompts_of,) if "prompts" in context.method else (resources_of, templates_of)
-            for listing in changed:
-                listing(context.session).changed(context)
+            changed_lists = (prompts_of,) if "prompts" in context.method else (resources_of, templates_of)
+            for list_of in changed_lists:
+                list_of(context.session).changed(context)
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        listing = _LISTS.get(context.method)
-        if listing is not None:
-            listing(context.session).record_page(context)
+        list_of = _LISTS.get(context.method)
+        if list_of is not None:
+            list_of(context.session).record_page(context)
         return ()
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -100,15 +100,18 @@ class UnknownReference(Rule):
                 yield self.finding(context, f"no prompt {short(name)!r} is listed", pointer="/params/ref/name")
                 return
             prompt = prompts_of(context.session).entry(name, request, context.session)
-            listed = prompt.item.get("arguments", []) if prompt is not None else None
-            if isinstance(listed, list):
+            listed_arguments = prompt.item.get("arguments", []) if prompt is not None else None
+            if isinstance(listed_arguments, list):
                 arguments = {
                     argument_name
-                    for argument_name in (member(argument_item, "name") for argument_item in listed)
+                    for argument_name in (member(argument_item, "name") for argument_item in listed_arguments)
                     if isinstance(argument_name, str)
                 }
         elif kind == "ref/resource" and isinstance(uri, str):
-            if all(of(context.session).lacks(uri, request, context.session) for of in (resources_of, templates_of)):
+            if all(
+                list_of(context.session).lacks(uri, request, context.session)
+                for list_of in (resources_of, templates_of)
+            ):
                 text = "the reference is neither a listed resource nor a template"
                 yield self.finding(context, text, pointer="/params/ref/uri")
                 return
@@ -116,7 +119,7 @@ class UnknownReference(Rule):
                 templates_of(context.session).entry(uri, request, context.session) is not None
                 and len(uri) <= _MAX_TEMPLATE_CHARS
             ):
-                arguments = {argument_name for inner in _expressions(uri) for argument_name in _names(inner)}
+                arguments = {argument_name for expression in _expressions(uri) for argument_name in _names(expression)}
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
             text = f"it has no argument {short(argument)!r}"
             yield self.finding(context, text, pointer="/params/argument/name")

@@ -21,13 +21,13 @@ from captures.limits import SAFE
 _MAX_SHOWN_ID_CHARS: Final = 60
 """The most characters of an id that a finding shows."""
 _LATEST: Final = 100
-"""How many of a session's latest requests show which id types the sender uses."""
+"""The number of a session's latest requests that are searched for the id types that their sender uses."""
 MAX_SEARCHED_REQUESTS: Final = 20
 """The most responses of a session for which other sessions are searched."""
 _SESSIONS: Final = 100
-"""How many sessions before and after its own are searched for the request of a response."""
+"""The number of sessions before and after a response's own that are searched for its request."""
 _MAX_DOUBTFUL_REQUESTS: Final = 10_000
-"""The most requests to remember whose answer may belong to a lost request."""
+"""The most requests of a session that are remembered because their response may belong to a lost request."""
 
 
 class Null(Rule):
@@ -74,7 +74,7 @@ class NotStringOrInteger(Rule):
 
 
 class FloatInteger(Rule):
-    """The id of a request is an integer written as a fraction.
+    """The id of a request is an integer written with a decimal point or an exponent.
 
     **Why it matters.** Most parsers read `1.0` as the integer 1, but a few read it as a fraction and refuse it.
 
@@ -123,7 +123,7 @@ class DuplicateInFlight(Rule):
 
     **Why it matters.** Two calls wait for the same id: the first response ends one of them, often the wrong one.
 
-    **On the wire.** `> {"id":4,"method":"tools/call",…}` and, before its answer, `> {"id":4,"method":"tools/list"}`
+    **On the wire.** `> {"id":4,"method":"tools/call",…}` and, before the response, `> {"id":4,"method":"tools/list"}`
 
     **Instead.** Never reuse an id while its request is open; up to 2025-11-25, never reuse it within a session.
     """
@@ -172,7 +172,7 @@ class DuplicateRequest(Rule):
 
 
 class UnknownResponse(Rule):
-    """A response carries an id that the other side never used in a request.
+    """A response has an id that the other side never used in a request.
 
     **Why it matters.** The caller drops the response or pairs it with the wrong call; both look like a hang. The
     finding names the request that was probably meant: the only request that was open in the session at that time, or
@@ -192,18 +192,18 @@ class UnknownResponse(Rule):
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
         if _is_unknown(context, self.fold) and _own_id_state(context, self.fold) is IdState.NEVER_SEEN:
-            looked: list[int] = self.state_for(context.session, list)
-            elsewhere = None
-            if len(looked) < MAX_SEARCHED_REQUESTS:
-                looked.append(context.message.seq)
-                elsewhere = _in_other_session(context, self.fold)
-            if elsewhere is None:
+            searched_seqs: list[int] = self.state_for(context.session, list)
+            other_request = None
+            if len(searched_seqs) < MAX_SEARCHED_REQUESTS:
+                searched_seqs.append(context.message.seq)
+                other_request = _in_other_session(context, self.fold)
+            if other_request is None:
                 yield self.finding(
                     context, with_guess(f"no request has the id {_id(context)}", context.guessed_request), pointer="/id"
                 )
                 return
-            number, seq = elsewhere
-            text = f"no request in this session has the id {_id(context)}, but one in session {number} has"
+            session_number, seq = other_request
+            text = f"no request in this session has the id {_id(context)}, but one in session {session_number} has"
             yield self.finding(context, with_guess(text, context.guessed_request), pointer="/id", related=(seq,))
 
 
@@ -269,27 +269,27 @@ class DuplicateResponse(Rule):
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
         if context.is_converted and context.request is not None and _may_answer_lost(context, self.fold):
-            doubtful: set[int] = self.state_for(context.session, set)
-            if len(doubtful) < _MAX_DOUBTFUL_REQUESTS:
-                doubtful.add(context.request.seq)
+            doubtful_seqs: set[int] = self.state_for(context.session, set)
+            if len(doubtful_seqs) < _MAX_DOUBTFUL_REQUESTS:
+                doubtful_seqs.add(context.request.seq)
         return ()
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
         if context.id_state is IdState.ANSWERED and not _is_replay(context):
-            request = _answered(context, self.fold)
-            if request is not None and (
-                request <= context.session.lost_seq or self._is_doubtful(context.session, request)
+            request_seq = _answered(context, self.fold)
+            if request_seq is not None and (
+                request_seq <= context.session.lost_seq or self._is_doubtful(context.session, request_seq)
             ):
-                return  # this answer, or the earlier one, may belong to a lost request
-            related = () if request is None else (request,)
+                return  # this response, or the earlier one, may belong to a lost request
+            related = () if request_seq is None else (request_seq,)
             yield self.finding(
                 context, f"request {_id(context)} has already been answered", pointer="/id", related=related
             )
 
-    def _is_doubtful(self, session: Session, request: int) -> bool:
-        """Whether the answer to a request had an id of another type, and may belong to a lost request."""
-        doubtful: set[int] = session.memory.get(self.id, set())
-        return request in doubtful or len(doubtful) >= _MAX_DOUBTFUL_REQUESTS
+    def _is_doubtful(self, session: Session, request_seq: int) -> bool:
+        """Whether the response to a request had an id of another type, and so may belong to a lost request."""
+        doubtful_seqs: set[int] = session.memory.get(self.id, set())
+        return request_seq in doubtful_seqs or len(doubtful_seqs) >= _MAX_DOUBTFUL_REQUESTS
 
 
 class EchoedFrame(Rule):
@@ -311,32 +311,34 @@ class EchoedFrame(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         # Both sides may send some methods: two pings that cross are not an echo.
-        known, sender = METHODS.get(method), like.message.sender
-        return known is not None and not (known.is_defined(like.rank) and sender in known.senders(like.rank))
+        definition, sender = METHODS.get(method), like.message.sender
+        return definition is not None and not (
+            definition.is_defined(like.rank) and sender in definition.senders(like.rank)
+        )
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        sent = echoed(context)
-        if sent is None:
+        original = echoed(context)
+        if original is None:
             return ()
         text = f"{short(context.method)} is sent back unchanged: this is an echo, not a response"
-        return [self.finding(context, text, related=(sent.message.seq,))]
+        return [self.finding(context, text, related=(original.message.seq,))]
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request, table = context.request, self.fold.tables["server" if context.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
-        waiting = table.get(RequestKey(None if context.http is None else context.http.first.number, request.id))
-        if waiting is None or waiting.request.body != request.body:
+        open_call = table.get(RequestKey(None if context.http is None else context.http.first.number, request.id))
+        if open_call is None or open_call.request.body != request.body:
             return ()
         text = f"request {_id(context)} is sent back unchanged: this is an echo, not a response"
-        return [self.finding(context, text, related=(waiting.request.seq,))]
+        return [self.finding(context, text, related=(open_call.request.seq,))]
 
 
 # ---- shared by the rules
 
 
 def _request_of(context: MessageContext) -> Request | None:
-    """Returns the request of a message, or None if it is a notification with an id, which needs no answer."""
+    """Returns a message as a request, or None if it is none; a notification with an id needs no response."""
     request = context.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
@@ -348,8 +350,8 @@ def _is_certain(context: MessageContext) -> bool:
     http, session = context.http, context.session
     if http is None or session.is_legacy or context.message.sender == "server":
         return True
-    named, own = http.fields.get(FIELD), http.session_ids.of_session(session)
-    return context.era != "modern" and named is not None and own in (None, named)
+    named_id, own_id = http.fields.get(FIELD), http.session_ids.of_session(session)
+    return context.era != "modern" and named_id is not None and own_id in (None, named_id)
 
 
 def _number(request: Request) -> str | None:
@@ -372,7 +374,7 @@ def _is_beyond(number: str) -> bool:
 
 
 def _is_fraction(value: object) -> bool:
-    """Whether a number was written with a point or an exponent; `Number` also holds integers of many digits."""
+    """Whether a number was written with a point or an exponent; a `Number` may also be an integer of many digits."""
     return isinstance(value, float) and (not isinstance(value, Number) or not value.token.lstrip("-").isdecimal())
 
 
@@ -386,28 +388,28 @@ def _kind(request: Request) -> str:
 
 
 def _may_answer_lost(context: MessageContext, fold: Fold) -> bool:
-    """Whether a response with the id of a request as another type may answer a lost request.
+    """Whether a response whose id has another type than its request's may answer a lost request.
 
-    It may if the requesting side is known to use ids of that type as well.
+    This is possible if the requesting side is known to use ids of that type as well.
     """
     message, session, request = context.message, context.session, context.request
     if session.lost_seq < 0 or request is None or not isinstance(message, Response) or message.id is None:
         return False
-    type_, opening = message.id.type, session.initialize
-    if opening is not None and opening.sender == request.sender and opening.id.type == type_:
+    type_, initialize = message.id.type, session.initialize
+    if initialize is not None and initialize.sender == request.sender and initialize.id.type == type_:
         return True
-    used = fold.routing.used_by(session).latest(session.number, request.sender, _LATEST)
-    return any(id_.type == type_ for id_ in used)
+    latest_ids = fold.routing.used_by(session).latest(session.number, request.sender, _LATEST)
+    return any(id_.type == type_ for id_ in latest_ids)
 
 
 def _id(context: MessageContext) -> str:
     message = context.message
-    ident = message.id if isinstance(message, Request | Response) else None
-    return "(none)" if ident is None else _cut(ident)
+    id_ = message.id if isinstance(message, Request | Response) else None
+    return "(none)" if id_ is None else _cut(id_)
 
 
-def _cut(ident: Id) -> str:
-    return ident.text if len(ident.text) <= _MAX_SHOWN_ID_CHARS else f"{ident.text[: _MAX_SHOWN_ID_CHARS - 1]}…"
+def _cut(id_: Id) -> str:
+    return id_.text if len(id_.text) <= _MAX_SHOWN_ID_CHARS else f"{id_.text[: _MAX_SHOWN_ID_CHARS - 1]}…"
 
 
 def _is_unknown(context: MessageContext, fold: Fold) -> bool:
@@ -415,32 +417,32 @@ def _is_unknown(context: MessageContext, fold: Fold) -> bool:
     message = context.message
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
         return False
-    is_lost = fold.tables["server" if message.sender == "client" else "client"].forgotten > 0
+    has_forgotten = fold.tables["server" if message.sender == "client" else "client"].forgotten > 0
     if (
         context.http is not None
         and message.sender == "server"
         and context.http.method == "POST"
         and not context.http.sent
     ):
-        return False  # the body of the request is not recorded
-    return context.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(context)
+        return False  # the body of the POST is not recorded
+    return context.id_state is IdState.NEVER_SEEN and not has_forgotten and not _is_replay(context)
 
 
 def _in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | None:
-    """Returns the numbers of another HTTP session and its request that has the id of a response, or None."""
+    """Returns the numbers of another HTTP session and of its request with the id of a response, or None."""
     message, session = context.message, context.session
     if context.http is None or not isinstance(message, Response) or message.id is None:
         return None
     side: Side = "server" if message.sender == "client" else "client"
-    for number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
-        used = fold.routing.used_by(session).last(number, side, message.id)
-        if used is not None and number != session.number:
-            return number, used.seq
+    for session_number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
+        last_use = fold.routing.used_by(session).last(session_number, side, message.id)
+        if last_use is not None and session_number != session.number:
+            return session_number, last_use.seq
     return None
 
 
 def _own_id_state(context: MessageContext, fold: Fold) -> IdState:
-    """The state of a response's id among the sender's own requests."""
+    """Returns the state of a response's id among the sender's own requests."""
     message = context.message
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
@@ -448,7 +450,7 @@ def _own_id_state(context: MessageContext, fold: Fold) -> IdState:
 
 
 def _answered(context: MessageContext, fold: Fold) -> int | None:
-    """The number of the request that was answered before."""
+    """Returns the number of the request that an earlier response has answered, or None if it is unknown."""
     message = context.message
     if not isinstance(message, Response) or message.id is None:
         return None
@@ -457,5 +459,5 @@ def _answered(context: MessageContext, fold: Fold) -> int | None:
 
 
 def _is_replay(context: MessageContext) -> bool:
-    """Whether a message came on a stream that was resumed, and so may repeat an earlier one."""
+    """Whether a message was sent on a resumed stream, and so may repeat an earlier message."""
     return context.http is not None and context.http.is_replay

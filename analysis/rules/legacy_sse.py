@@ -1,6 +1,6 @@
 """The group `legacy-sse`: HTTP+SSE of 2024-11-05, with one stream for all messages of a server and a URI for POSTs.
 
-The records of an exchange hold the address that its stream announces, which shows that it uses this transport.
+The records of an exchange contain the address that its stream announces, which shows that it uses this transport.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,7 @@ _FORBIDDEN: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
 
 
 class _OfStream(HttpRule):
-    """A rule about streams, applied when they end."""
+    """A rule that checks streams when they end."""
 
     who = "server"
     http_methods: ClassVar[frozenset[str]] = _GET
@@ -44,7 +44,7 @@ class _OfStream(HttpRule):
 
 
 class _OfPost(HttpRule):
-    """A rule about POSTs, applied when they are answered."""
+    """A rule that checks POSTs when they are answered."""
 
     who = "client"
     http_methods: ClassVar[frozenset[str]] = POST
@@ -71,14 +71,14 @@ class NoEndpointFirst(_OfStream):
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if not http.received or http.session_id is not None or http.started is None:
             return ()
-        first = http.received[0]
+        first_message = http.received[0]
         if http.announced is not None:
-            is_late = http.uri_key is not None and first.message.seq < http.announced.seq
+            is_late = http.uri_key is not None and first_message.message.seq < http.announced.seq
         else:
             is_late = _is_older_place(http)
         if not is_late or not http.is_unbroken:
             return ()
-        return [self.finding(first, "an HTTP+SSE stream does not begin with an endpoint event")]
+        return [self.finding(first_message, "an HTTP+SSE stream does not begin with an endpoint event")]
 
 
 class EndpointInvalid(_OfStream):
@@ -110,12 +110,12 @@ class EndpointInvalid(_OfStream):
             return [self._finding(http, session, "the address in the endpoint event is not a valid URI")]
         if not parts.netloc or is_own(address, http):
             return ()
-        findings = self._finding(http, session, "the address in the endpoint event has another origin")
-        return [findings._replace(level=WARNING)]
+        finding = self._finding(http, session, "the address in the endpoint event has another origin")
+        return [finding._replace(level=WARNING)]
 
     def _finding(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
-        at = http.announced or RecordRef(0, 0)
-        return self.finding(at, text, session=session)
+        announcement = http.announced or RecordRef(0, 0)
+        return self.finding(announcement, text, session=session)
 
 
 class EndpointAgain(_OfStream):
@@ -155,7 +155,7 @@ class WrongPostUri(_OfPost):
     def __init__(self) -> None:
         super().__init__()
         self._early: OrderedDict[str, tuple[RecordRef, HttpExchange]] = OrderedDict()
-        """POSTs to addresses that were not announced yet."""
+        """The last POST to each address that had not been announced yet."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return like.method == "POST" if hook == "response_start" else like.method == "GET" and like.media_type == STREAM
@@ -175,18 +175,18 @@ class WrongPostUri(_OfPost):
         return () if is_probe else self.in_request(http, session, "a POST does not go to the announced address")
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        early = self._early.pop(http.uri_key, None) if http.uri_key is not None and self._early else None
-        if early is None or http.announced is None or http.started is None or not http.is_whole:
+        early_post = self._early.pop(http.uri_key, None) if http.uri_key is not None and self._early else None
+        if early_post is None or http.announced is None or http.started is None or not http.is_whole:
             return ()
-        at, post = early
+        start, post = early_post
         # The POST was sent after the stream had opened, but before it announced its address.
-        if not http.started.seq < at.seq < http.announced.seq or post.client != http.client:
+        if not http.started.seq < start.seq < http.announced.seq or post.client != http.client:
             return ()
         return self.in_request(post, session, "a POST is sent before its address was announced")
 
 
 class EventType(Rule):
-    """A message of the server comes in an event of a type other than `message`, or such an event contains no message.
+    """A server sends a message in an event of a type other than `message`, or a `message` event without a message.
 
     **Why it matters.** Clients handle only `message` and `endpoint` events, and expect JSON in `message`.
 
@@ -215,7 +215,7 @@ class EventType(Rule):
 
 
 class AnswerInPost(HttpRule):
-    """A message of the server comes in the response to a POST.
+    """A server sends a message in the response to a POST.
 
     **Why it matters.** On this transport the server sends messages only on the stream. Clients do not read the body of
     a response to a POST.

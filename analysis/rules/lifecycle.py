@@ -22,23 +22,23 @@ _REFUSALS: Final = frozenset(range(400, 500)) - {401, 403, 404, 429}
 
 
 class _Handshake(Rule):
-    """The base of the rules about the handshake, which knows which handshake a message belongs to.
+    """The base class of the rules about the handshake. It determines which handshake a message belongs to.
 
     Over HTTP without session ids, a client's messages belong to the last handshake from its address. If several
-    handshakes began at that address, no message certainly belongs to one of them.
+    handshakes began at that address, it is uncertain which of them a message belongs to.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.begun: dict[str, int] = {}
-        """Clients over HTTP, with the session of their handshake; 0 if there were several."""
+        """For each client over HTTP, the number of the session of its handshake; 0 if there were several handshakes."""
 
     begins: ClassVar[frozenset[State] | None] = None
-    """States in which it may report a request; None for all."""
+    """The states in which the rule may report a request; None for all."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        begins = like.session.is_http and method == "initialize"
-        return hook != "request" or begins or self.begins is None or like.state in self.begins
+        is_initialize = like.session.is_http and method == "initialize"
+        return hook != "request" or is_initialize or self.begins is None or like.state in self.begins
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.http is not None and _method(context.message) == "initialize":
@@ -48,7 +48,7 @@ class _Handshake(Rule):
         return self.check_request(context)
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
-        """Findings about a request."""
+        """Returns findings about a request."""
         return ()
 
     def is_sure(self, context: MessageContext) -> bool:
@@ -83,8 +83,8 @@ class RequestBeforeInitialize(_Handshake):
 
     def __init__(self) -> None:
         super().__init__()
-        # The rule checks the start itself: over HTTP the refusal is the proof, and a session that does not begin with
-        # `initialize` has no observed start there.
+        # The rule checks the start itself: over HTTP, a session that does not begin with `initialize` has no observed
+        # start, and the refusal is the proof.
         self.needs_start = False  # type: ignore[misc]
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -99,7 +99,7 @@ class RequestBeforeInitialize(_Handshake):
         if http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
             return
         if http.client in self.begun:
-            # The client has a session, but did not send its id.
+            # The client has a session, but did not send the session's id.
             return
         for context in http.sent:
             if not context.session.observed_start and _is_work(context) and _is_untouched(context):
@@ -151,7 +151,7 @@ class NotificationBeforeInitialize(Rule):
 
 
 class RequestBeforeInitializeResult(_Handshake):
-    """The client continues before `initialize` is answered.
+    """The client sends another request before `initialize` is answered.
 
     **Why it matters.** The client does not know yet which revision and capabilities apply. Servers that expect the
     messages of the handshake in order may refuse the request or fail.
@@ -183,7 +183,7 @@ class RequestBeforeInitializeResult(_Handshake):
 
 
 class EarlyInitialized(_Handshake):
-    """`notifications/initialized` comes before the result of `initialize`.
+    """The client sends `notifications/initialized` before it has the result of `initialize`.
 
     **Why it matters.** The notification claims that the client has read the result, which is impossible. The server may
     start to send requests too early, or ignore the notification.
@@ -204,8 +204,8 @@ class EarlyInitialized(_Handshake):
     source = _LIFECYCLE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        is_named = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
-        return is_named and super().concerns(hook, method, like)
+        concerns_method = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
+        return concerns_method and super().concerns(hook, method, like)
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:
         return () if _method(context.message) != _INITIALIZED else self._check(context)
@@ -221,19 +221,21 @@ class EarlyInitialized(_Handshake):
         if context.state == "init-sent":
             yield self.finding(context, "initialized was sent before initialize was answered")
         elif context.state == "new":
-            circumstance = "although initialize was refused" if context.session.epoch else "without initialize"
-            yield self.finding(context, f"initialized was sent {circumstance}")
+            circumstances = "although initialize was refused" if context.session.epoch else "without initialize"
+            yield self.finding(context, f"initialized was sent {circumstances}")
 
 
 class InitializedMissing(_Handshake):
     """The client sends requests, but never sent `notifications/initialized`.
 
-    **Why it matters.** Until it arrives, strict servers answer only `ping`, and send no requests themselves.
+    **Why it matters.** Until the notification arrives, strict servers answer only `ping`, and send no requests
+    themselves.
 
     **On the wire.** `< {"id":1,"result":{"protocolVersion":…}}` `> {"id":2,"method":"tools/list"}`
 
     **Instead.** Send `{"jsonrpc":"2.0","method":"notifications/initialized"}` right after the result of `initialize`.
-    Over HTTP it may still be in transit when a request is sent, so the request is reported only when it is answered.
+    Over HTTP, the notification may still be in transit when the client sends a request. So the request is reported only
+    when it is answered.
     """
 
     id = "lifecycle/initialized-missing"
@@ -259,9 +261,9 @@ class InitializedMissing(_Handshake):
         if context.http is None:
             yield self._finding(context)
             return
-        waiting = self.state_for(context.session, dict).setdefault("waiting", {})
-        if len(waiting) < _MAX_POSTPONED_FINDINGS:
-            waiting[context.message.seq, context.message.index] = self._finding(context)
+        pending_findings = self.state_for(context.session, dict).setdefault("waiting", {})
+        if len(pending_findings) < _MAX_POSTPONED_FINDINGS:
+            pending_findings[context.message.seq, context.message.index] = self._finding(context)
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         if self.id not in context.session.memory or context.answered is None:
@@ -270,19 +272,19 @@ class InitializedMissing(_Handshake):
 
     def _answered(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         session = context.session
-        waiting = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
-        if waiting is None or session.state != "init-answered" or session.has_initialized:
+        pending_finding = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
+        if pending_finding is None or session.state != "init-answered" or session.has_initialized:
             return
         # Another handshake may have begun at this address since then.
         if self.is_sure(context):
-            yield waiting
+            yield pending_finding
 
     def _finding(self, context: MessageContext) -> Finding:
         return self.finding(context, f"{short(_method(context.message))} was sent, but initialized was not")
 
 
 class DuplicateInitialized(_Handshake):
-    """`notifications/initialized` is sent again.
+    """The client sends `notifications/initialized` a second time.
 
     **Why it matters.** A server may do its start-up work twice, such as requesting the roots again or starting a second
     timer.
@@ -305,14 +307,14 @@ class DuplicateInitialized(_Handshake):
         if context.message.sender != "client" or context.era != "handshake":
             return
         memory = self.state_for(context.session, dict)
-        before: HttpExchange | None = memory.get("post")
-        is_first = "post" not in memory  # as far as known: records may be lost
+        earlier_post: HttpExchange | None = memory.get("post")
+        is_first = "post" not in memory  # as far as the capture shows: records may be lost
         memory["post"] = context.http
         if is_first or context.state != "ready" or not self.is_sure(context):
             return
-        status = None if before is None else before.last.status
-        if context.http is not None and before is not None and (status is None or status >= 300):
-            # The first one did not arrive, so the client had to post it again.
+        status = None if earlier_post is None else earlier_post.last.status
+        if context.http is not None and earlier_post is not None and (status is None or status >= 300):
+            # The first notification did not arrive, so the client had to post it again.
             return
         yield self.finding(context, "initialized was already sent in this session")
 
@@ -320,8 +322,8 @@ class DuplicateInitialized(_Handshake):
 class RepeatedInitialize(Rule):
     """`initialize` is sent in a session that is already initialized.
 
-    **Why it matters.** It reopens everything that was agreed on. Servers refuse it, or start over and lose
-    subscriptions and log levels.
+    **Why it matters.** A second handshake reopens everything that was agreed on. Servers refuse it, or start over and
+    lose subscriptions and log levels.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":9,"method":"initialize",…}` on one pipe
 
@@ -342,10 +344,10 @@ class RepeatedInitialize(Rule):
         if context.message.sender != "client":
             return
         memory, session = self.state_for(context.session, dict), context.session
-        # In the older transport the stream is opened first, and is the session.
+        # On the older transport, the client first opens a stream, which is the session.
         is_stream = memory.setdefault("stream", session.observed_start and session.opened_ns < context.message.t_ns)
-        is_carried = context.http is None or (is_stream and not context.http.session_id)
-        if is_carried and context.state in ("init-answered", "ready"):
+        is_same_session = context.http is None or (is_stream and not context.http.session_id)
+        if is_same_session and context.state in ("init-answered", "ready"):
             yield self.finding(context, "initialize was sent in a session that is already initialized")
 
 
@@ -442,7 +444,7 @@ class InitializeFailed(Rule):
         if context.answered is None or context.answered.response is None or context.session.server_is_modern:
             return
         if modern_initialize(context.answered.request) is not None:
-            return  # version/modern-in-handshake has reported it
+            return  # `version/modern-in-handshake` has reported this
         code, versions = code_of(context.answered.response), listed(context.answered.response)
         text = f"initialize was refused with code {code}" if code is not None else "initialize was refused"
         if versions:
@@ -487,7 +489,7 @@ class ContinuedAfterFailedInitialize(_Handshake):
 
 
 def _method(message: Message) -> str:
-    """The method of a message, with the prefix that a notification may lack."""
+    """Returns the method of a message, with the prefix that a notification may lack; empty for a response."""
     if isinstance(message, Notification):
         return UNPREFIXED.get(message.method, message.method)
     return message.method if isinstance(message, Request) else ""
@@ -505,7 +507,7 @@ def _is_work(context: MessageContext) -> bool:
 
 
 def _is_untouched(context: MessageContext) -> bool:
-    """Whether no handshake was tried in the session of a message, and the message is not an attempt itself."""
+    """Whether no handshake has been attempted in the session of a message, and the message is not an attempt itself."""
     return context.state == "new" and not context.session.epoch and _method(context.message) != "initialize"
 
 
@@ -519,17 +521,17 @@ def _is_modern(request: Request) -> bool:
 
 
 def _postpone(rule: Rule, context: MessageContext, finding: Finding) -> None:
-    """Keep a finding that holds only in the handshake era until the client shows its era."""
-    early: list[Finding] = rule.state_for(context.session, list)
-    if len(early) < _MAX_POSTPONED_FINDINGS:
-        early.append(finding)
+    """Keeps a finding that is valid only in the handshake era until the client shows its era."""
+    postponed: list[Finding] = rule.state_for(context.session, list)
+    if len(postponed) < _MAX_POSTPONED_FINDINGS:
+        postponed.append(finding)
 
 
 def _postponed(rule: Rule, context: MessageContext) -> list[Finding]:
-    """The postponed findings, if the client has shown that it uses the handshake era."""
-    early: list[Finding] | None = context.session.memory.get(rule.id)
-    if not early or context.message.sender != "client" or context.era != "handshake":
+    """Removes and returns the postponed findings if the client has shown that it uses the handshake era."""
+    postponed: list[Finding] | None = context.session.memory.get(rule.id)
+    if not postponed or context.message.sender != "client" or context.era != "handshake":
         return []
-    due = early[:]
-    early.clear()
-    return due
+    findings = postponed[:]
+    postponed.clear()
+    return findings

@@ -49,10 +49,10 @@ class ChallengeMissing(EndpointRule):
         self._has_missed = False
         """Whether a client had to look at the well-known location."""
         self._documents = 0
-        """How many documents the server has returned."""
+        """The number of documents that the server has returned."""
 
     def concerns_exchange(self, _hook: str, like: HttpExchange) -> bool:
-        # A kind of exchange has no path, so requests for the document can only be preselected by method and status.
+        # A kind of exchange does not include the path, so only method and status can preselect requests for documents.
         return like.status == 401 or (like.method == "GET" and like.status in (200, 404))
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -83,7 +83,7 @@ class ChallengeMissing(EndpointRule):
 
 
 class ResourceMetadataMissing(EndpointRule):
-    """The challenge of a 401 does not say where the document about the resource is.
+    """The challenge of a 401 does not say where the metadata of the protected resource is.
 
     **Why it matters.** The client does not learn which authorization server to ask.
 
@@ -199,10 +199,10 @@ class InsufficientScopeShape(EndpointRule):
             return ()
         if bearer.parameters.get("error") != "insufficient_scope":
             return self.in_response(http, session, "the challenge of a 403 does not say insufficient_scope")
-        missing = [name for name in ("scope", "resource_metadata") if not bearer.parameters.get(name)]
-        if not missing:
+        missing_names = [name for name in ("scope", "resource_metadata") if not bearer.parameters.get(name)]
+        if not missing_names:
             return ()
-        return self.in_response(http, session, f"the challenge of a 403 has no {' and no '.join(missing)}")
+        return self.in_response(http, session, f"the challenge of a 403 has no {' and no '.join(missing_names)}")
 
 
 # ---- shared by the rules

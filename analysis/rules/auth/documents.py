@@ -1,4 +1,4 @@
-"""Documents that say where to get tokens, and the requests for such documents, as far as the recorder sees them."""
+"""Documents that say where to get tokens, and OAuth requests, as far as the recorder sees either."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -111,16 +111,16 @@ class OauthRequest(RevisionLearningRule):
         rank = self.rank_for(http, session)
         if rank == 0 or http.method != "GET" or not http.path.endswith("/authorize"):
             return ()
-        given = _query(http)
-        if "response_type" not in given and "client_id" not in given:
+        parameters = _query(http)
+        if "response_type" not in parameters and "client_id" not in parameters:
             return ()
         findings: list[Finding] = []
-        method, address = given.get("code_challenge_method"), given.get("redirect_uri")
-        if not given.get("code_challenge"):
+        method, address = parameters.get("code_challenge_method"), parameters.get("redirect_uri")
+        if not parameters.get("code_challenge"):
             findings += self.in_request(http, session, "a request for authorization has no code_challenge", ERROR)
         elif method != "S256":
             findings += self.in_request(http, session, "the code_challenge_method is not S256", WARNING)
-        if rank is not None and rank >= SINCE_2025_06_18 and not given.get("resource"):
+        if rank is not None and rank >= SINCE_2025_06_18 and not parameters.get("resource"):
             findings += self.in_request(http, session, "a request for authorization has no resource", ERROR)
         if address and not _is_safe(address):
             findings += self.in_request(http, session, "the redirect_uri uses neither https nor this machine", ERROR)
@@ -131,7 +131,7 @@ class OauthRequest(RevisionLearningRule):
 
 
 def _query(http: HttpExchange) -> dict[str, str]:
-    """The parameters of a request; hashes replace values that may be secret."""
+    """Returns the query parameters of a request; values that may be secret are hashes."""
     try:
         return dict(parse_qsl(http.target.partition("?")[2], keep_blank_values=True, max_num_fields=_PARAMETERS))
     except ValueError:

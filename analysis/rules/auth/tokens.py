@@ -22,7 +22,7 @@ from analysis.rules.support.origins import is_local
 MAX_TRACKED_CLIENTS: Final = 1_000
 """The most clients, and the most refused requests, that are remembered."""
 REPORTED_REFUSALS: Final = 4
-"""How many consecutive refusals it takes for a finding, which points to the last of them."""
+"""The number of consecutive refusals that cause a finding, which points to the last of them."""
 
 _FIELD: Final = "authorization"
 _PAGE: Final = "2025-03-26 basic/authorization"
@@ -108,8 +108,8 @@ class Dropped(EndpointRule):
     def __init__(self) -> None:
         super().__init__()
         self._used: OrderedDict[object, tuple[int, int]] = OrderedDict()
-        """For each client that has used a token successfully: the number of the last record that shows it, and the
-        losses until then."""
+        """For each client that has used a token successfully: the number of the last record that shows this, and the
+        count of lost records up to there."""
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         has_token = _FIELD in http.fields
@@ -117,13 +117,13 @@ class Dropped(EndpointRule):
         if key is None or http.answered is None:
             return ()
         if not has_token:
-            used, losses = self._used.get(key, (http.answered.seq, 0))
-            # This request may have been under way before the first success.
-            is_later = http.started is not None and http.started.seq > used and losses == http.losses
+            last_use_seq, losses = self._used.get(key, (http.answered.seq, 0))
+            # The client may have sent this request before its first success.
+            is_later = http.started is not None and http.started.seq > last_use_seq and losses == http.losses
             text = "the request has no Authorization, unlike earlier requests of this client"
             return self.in_request(http, session, text) if is_later else ()
         if http.status in (401, 403):
-            self._used.pop(key, None)  # it may start over, without a token that does not work
+            self._used.pop(key, None)  # the client may start over without the token that was refused
         elif http.status in SUCCESS:
             self._used[key] = http.answered.seq, http.losses
             if len(self._used) > MAX_TRACKED_CLIENTS:
@@ -137,13 +137,13 @@ class _RefusalStreak(NamedTuple):
     times: int
     tokens: frozenset[str]
     losses: int
-    """Losses of records before the first of them."""
+    """The count of lost records before the first refusal."""
     answered: int
-    """Number of the record of the last refusal."""
+    """The number of the record of the last refusal."""
 
 
 class RetryLoop(EndpointRule):
-    """A client repeats a request again and again although it is refused because of its credentials.
+    """A client keeps repeating a request that is refused because of its credentials.
 
     **Why it matters.** Repeating the request does not help, whether with the same token, with a new one or without one.
     Each repetition costs the server time, and may prompt the user for consent again.
@@ -174,23 +174,24 @@ class RetryLoop(EndpointRule):
                 self._rows.pop(key, None)
             return ()
         token = http.fields.get(_FIELD, "")
-        row = self._rows.pop(key, None)
-        if row is None or row.losses != http.losses:
-            row = _RefusalStreak(0, frozenset(), http.losses, -1)
-        if http.started is None or http.started.seq < row.answered:
-            self._rows[key] = row  # not a reaction to the last refusal: several clients, or a client that does not wait
+        streak = self._rows.pop(key, None)
+        if streak is None or streak.losses != http.losses:
+            streak = _RefusalStreak(0, frozenset(), http.losses, -1)
+        if http.started is None or http.started.seq < streak.answered:
+            # It does not react to the last refusal: there are several clients, or the client does not wait.
+            self._rows[key] = streak
             return ()
-        tokens = row.tokens | {token} if token and len(row.tokens) < REPORTED_REFUSALS else row.tokens
-        answered = http.answered.seq if http.answered is not None else -1
-        row = self._rows[key] = _RefusalStreak(row.times + 1, tokens, row.losses, answered)
+        tokens = streak.tokens | {token} if token and len(streak.tokens) < REPORTED_REFUSALS else streak.tokens
+        answered_seq = http.answered.seq if http.answered is not None else -1
+        streak = self._rows[key] = _RefusalStreak(streak.times + 1, tokens, streak.losses, answered_seq)
         if len(self._rows) > MAX_TRACKED_CLIENTS:
             self._rows.popitem(last=False)
-        # If a few tokens alternate, several clients are being refused.
-        if row.times != REPORTED_REFUSALS or len(row.tokens) not in (0, 1, REPORTED_REFUSALS):
+        # If a few tokens alternate, the server is refusing several clients.
+        if streak.times != REPORTED_REFUSALS or len(streak.tokens) not in (0, 1, REPORTED_REFUSALS):
             return ()
-        how = {0: "without a token", 1: "with the same token"}.get(len(row.tokens), "with another token")
-        times = f"{REPORTED_REFUSALS} times in a row"
-        text = f"the same request was refused {times} with status {http.status}, each time {how}"
+        token_text = {0: "without a token", 1: "with the same token"}.get(len(streak.tokens), "with another token")
+        count_text = f"{REPORTED_REFUSALS} times in a row"
+        text = f"the same request was refused {count_text} with status {http.status}, each time {token_text}"
         return self.in_request(http, session, text)
 
 
@@ -225,7 +226,7 @@ class PlainHttp(EndpointRule):
 
 @lru_cache(100)
 def _is_exposed(address: str) -> bool:
-    """Whether others on the network can read what is sent to an address."""
+    """Whether other machines on the network can read what is sent to an address."""
     try:
         parts = urlsplit(address)
         return parts.scheme == "http" and not is_local(parts.hostname or "")
@@ -247,8 +248,8 @@ def _client_key(http: HttpExchange, session: Session | None) -> object:
 
 
 def _request_key(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
-    """A key for equal requests: who may have sent them, and what they ask for."""
+    """Returns a key for equal requests: the likely client, and what it requests."""
     message = http.sent[0].message if http.sent else None
     method, target = (message.method, target_of(message)) if isinstance(message, Request) else ("", None)
-    who = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))
-    return who, http.method, http.path, method, target
+    client = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))
+    return client, http.method, http.path, method, target

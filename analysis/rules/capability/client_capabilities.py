@@ -1,4 +1,4 @@
-"""Capabilities of the client: what servers request of it, and what it serves."""
+"""Capabilities of the client: which requests servers may send it, and which it serves."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
@@ -15,29 +15,29 @@ from analysis.rules.support.inputs import INTERIM_METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
 
 SETTLED: Final[frozenset[State]] = frozenset({"init-answered", "ready"})
-"""States in which the server has provably read what the client declared."""
+"""States in which the server has provably read the client's declaration."""
 _SHOULD: Final = until("2025-03-26")
 _MODES: Final = 3
-"""Rank of the revision that introduced modes of elicitation, and tools in sampling."""
+"""The rank of the revision that introduced modes of elicitation, and tools in sampling."""
 
 
 class _Need(NamedTuple):
-    """A capability that a request of the server needs and the client did not declare."""
+    """A capability that a server's request needs, but the client did not declare."""
 
     capability: str
     is_grave: bool
-    """Whether the specification requires the client to refuse it."""
+    """Whether the specification requires the client to refuse the request."""
 
 
 class _Undeclared(Rule):
-    """A request of the server that needs an undeclared capability of the client."""
+    """A rule about requests of a server that need a capability that the client did not declare."""
 
     who = "server"
     sender = "server"
     era = "handshake"
     states = SETTLED
     capabilities: frozenset[str] = frozenset()
-    """The capabilities that it checks."""
+    """The capabilities that the rule checks."""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
@@ -143,7 +143,7 @@ class UndeclaredSamplingContext(Rule):
         request = context.request
         if request is None:
             return ()
-        declared = request.meta.get(CLIENT_CAPABILITIES)
+        capabilities = request.meta.get(CLIENT_CAPABILITIES)
         requests = [
             entry
             for entry in input_requests(context)
@@ -152,11 +152,15 @@ class UndeclaredSamplingContext(Rule):
         return [
             finding
             for pointer, _, _ in requests
-            for finding in self._check_declared(context, declared, f"{pointer}/params")
+            for finding in self._check_declared(context, capabilities, f"{pointer}/params")
         ]
 
-    def _check_declared(self, context: MessageContext, declared: object, pointer: str) -> Iterator[Finding]:
-        if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):
+    def _check_declared(self, context: MessageContext, capabilities: object, pointer: str) -> Iterator[Finding]:
+        if (
+            isinstance(capabilities, dict)
+            and not lacks(capabilities, "sampling")
+            and lacks(capabilities, "sampling.context")
+        ):
             text = "includeContext needs sampling.context, which the client did not declare"
             yield self.finding(context, text, pointer=f"{pointer}/includeContext")
 
@@ -203,7 +207,7 @@ class UndeclaredElicitationMode(_Undeclared):
 
 
 class UndeclaredAccepted(Rule):
-    """A client serves a request of the server for which it did not declare the capability.
+    """A client serves a server's request although it did not declare the capability for it.
 
     **Why it matters.** Other servers will not send such requests, and do without a feature that would have worked.
     Where the revision requires the client to refuse, the reason is consent: the user did not agree to run those tools,
@@ -241,40 +245,40 @@ class UndeclaredAccepted(Rule):
 
 def _need(request: Request, context: MessageContext) -> _Need | None:
     """Returns the capability that a server's request needs and its client certainly did not declare, or None."""
-    declared, method, rank = context.session.client_capabilities, request.method, context.rank
-    if declared is None:
+    capabilities, method, rank = context.session.client_capabilities, request.method, context.rank
+    if capabilities is None:
         return None
     if method == "roots/list":
-        return _Need("roots", is_grave=False) if lacks(declared, "roots") else None
+        return _Need("roots", is_grave=False) if lacks(capabilities, "roots") else None
     if method == "sampling/createMessage":
-        return _sampling(request.params, declared, rank)
+        return _sampling(request.params, capabilities, rank)
     if rank is None or rank < 2:
-        return None  # elicitation came later
-    if lacks(declared, "elicitation"):
+        return None  # earlier revisions have no elicitation
+    if lacks(capabilities, "elicitation"):
         return _Need("elicitation", is_grave=False)
-    return _mode(request.params, declared) if rank == _MODES else None
+    return _mode(request.params, capabilities) if rank == _MODES else None
 
 
-def _sampling(params: object, declared: dict[str, Any], rank: int | None) -> _Need | None:
-    if rank == _MODES and isinstance(params, dict) and lacks(declared, "sampling.tools"):
+def _sampling(params: object, capabilities: dict[str, Any], rank: int | None) -> _Need | None:
+    if rank == _MODES and isinstance(params, dict) and lacks(capabilities, "sampling.tools"):
         has_tools = params.get("tools") is not None or params.get("toolChoice") is not None
-        if has_tools and not lacks(declared, "sampling"):
+        if has_tools and not lacks(capabilities, "sampling"):
             return _Need("sampling.tools", is_grave=True)
-    return _Need("sampling", is_grave=False) if lacks(declared, "sampling") else None
+    return _Need("sampling", is_grave=False) if lacks(capabilities, "sampling") else None
 
 
-def _mode(params: object, declared: dict[str, Any]) -> _Need | None:
-    elicitation, mode = declared.get("elicitation"), member(params, "mode")
+def _mode(params: object, capabilities: dict[str, Any]) -> _Need | None:
+    elicitation, mode = capabilities.get("elicitation"), member(params, "mode")
     if not isinstance(elicitation, dict) or not isinstance(params, dict):
         return None
     if mode == "url":
-        return _Need("elicitation.url", is_grave=True) if lacks(declared, "elicitation.url") else None
+        return _Need("elicitation.url", is_grave=True) if lacks(capabilities, "elicitation.url") else None
     is_form = mode == "form" or "mode" not in params
-    if is_form and "url" in elicitation and lacks(declared, "elicitation.form"):
+    if is_form and "url" in elicitation and lacks(capabilities, "elicitation.form"):
         return _Need("elicitation.form", is_grave=True)
     return None
 
 
 def _wants_context(params: object) -> bool:
-    included = member(params, "includeContext")
-    return isinstance(included, str) and included in ("thisServer", "allServers")
+    value = member(params, "includeContext")
+    return isinstance(value, str) and value in ("thisServer", "allServers")

@@ -1,4 +1,4 @@
-"""Declarations of capabilities: the objects in which client and server say what they can do."""
+"""Declarations of capabilities: the objects in which client and server say what they support."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -54,7 +54,7 @@ class _DeclarationRule(Rule):
     """A rule about the declared capabilities."""
 
     of: ClassVar[Side | None] = None
-    """Whose declarations it is about; None for both."""
+    """The side whose declarations the rule checks; None for both."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if self.of not in (None, like.message.sender):
@@ -73,23 +73,31 @@ class _DeclarationRule(Rule):
         if request is None:
             return ()
         if request.method != "initialize":
-            declared = request.meta.get(CLIENT_CAPABILITIES)
+            capabilities = request.meta.get(CLIENT_CAPABILITIES)
             return (
-                self.check_capabilities(context, declared, _MODERN_POINTER)
-                if declared and isinstance(declared, dict)
+                self.check_capabilities(context, capabilities, _MODERN_POINTER)
+                if capabilities and isinstance(capabilities, dict)
                 else ()
             )
-        declared = member(request.params, "capabilities")
-        return self.check_capabilities(context, declared, "/params/capabilities") if isinstance(declared, dict) else ()
+        capabilities = member(request.params, "capabilities")
+        return (
+            self.check_capabilities(context, capabilities, "/params/capabilities")
+            if isinstance(capabilities, dict)
+            else ()
+        )
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        declared = member(context.body["result"], "capabilities")
-        return self.check_capabilities(context, declared, "/result/capabilities") if isinstance(declared, dict) else ()
+        capabilities = member(context.body["result"], "capabilities")
+        return (
+            self.check_capabilities(context, capabilities, "/result/capabilities")
+            if isinstance(capabilities, dict)
+            else ()
+        )
 
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterable[Finding]:
-        """What is wrong with a declaration; `pointer` is its place in the message."""
+        """Returns findings about a declaration; `pointer` is its place in the message."""
         raise NotImplementedError
 
 
@@ -156,8 +164,8 @@ class UnknownCapability(_DeclarationRule):
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
 
-    **Instead.** Nothing, if it is intended. Your own capabilities belong under `experimental` or, since 2026-07-28,
-    under `extensions`.
+    **Instead.** Change nothing if it is intended. Your own capabilities belong under `experimental` or, since
+    2026-07-28, under `extensions`.
     """
 
     id = "capability/unknown"
@@ -168,12 +176,12 @@ class UnknownCapability(_DeclarationRule):
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        known = _KNOWN[context.message.sender]
-        if capabilities.keys() <= known.keys() and context.rank is None:
+        defined_spans = _KNOWN[context.message.sender]
+        if capabilities.keys() <= defined_spans.keys() and context.rank is None:
             return
         count = 0
         for name in islice(capabilities, _MAX_CHECKED_NAMES):
-            span = known.get(name)
+            span = defined_spans.get(name)
             if span is None:
                 text = f"no revision defines the {context.message.sender} capability {short(name)!r}"
             elif context.rank is None or _defines(span, context) or _is_legacy(context, name):
@@ -246,7 +254,7 @@ class LegacyTasks(_DeclarationRule):
 
 
 def _rank(context: MessageContext) -> int | None:
-    """The revision whose capabilities count; in the handshake era, at most the newest revision of that era."""
+    """Returns the rank of the revision that defines capabilities; in the handshake era, at most that era's newest."""
     return context.rank if context.rank is None or context.era == "modern" else min(context.rank, MODERN - 1)
 
 
@@ -256,7 +264,7 @@ def _defines(span: Span, context: MessageContext) -> bool:
 
 
 def _is_legacy(context: MessageContext, name: str) -> bool:
-    """Whether `capability/legacy-tasks` reports a capability, with a higher level."""
+    """Whether `capability/legacy-tasks` reports the capability, at a higher level."""
     return name == "tasks" and isinstance(context.message, Response) and context.era == "modern"
 
 

@@ -1,4 +1,4 @@
-"""Capabilities that notifications need, and the capabilities for tasks, which either side may have."""
+"""Capabilities that notifications need, and the capabilities for tasks, which either side may declare."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -14,27 +14,27 @@ from analysis.rules.capability.server_capabilities import knows
 from analysis.rules.finding import Finding, Impact
 
 _HELD: Final = 100
-"""The most log messages that are held until the capabilities are known."""
+"""The most log messages of a session that are held until the capabilities are known."""
 _TASKS: Final = only("2025-11-25")
 
 
 class _UndeclaredNotification(Rule):
-    """A notification of the server that needs an undeclared capability."""
+    """A rule about notifications of a server that need a capability that it did not declare."""
 
     who = "server"
     sender = "server"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        declared = context.session.declared.get(context.era)
+        declaration = context.session.declared.get(context.era)
         method = _notified(context)
-        if declared is None or method not in declared.gaps:
+        if declaration is None or method not in declaration.gaps:
             return ()
-        return [self.undeclared(context, method, declared.seq)]
+        return [self.undeclared(context, method, declaration.seq)]
 
-    def undeclared(self, context: MessageContext, method: str, declaration: int) -> Finding:
-        """A finding: the capability was not declared."""
+    def undeclared(self, context: MessageContext, method: str, declaration_seq: int) -> Finding:
+        """Returns the finding that the capability for a method was not declared."""
         text = f"{method} is sent, but {METHODS[method].gate} was not declared"
-        return self.finding(context, text, pointer="/method", related=(declaration,))
+        return self.finding(context, text, pointer="/method", related=(declaration_seq,))
 
 
 class UndeclaredLogMessages(_UndeclaredNotification):
@@ -56,18 +56,18 @@ class UndeclaredLogMessages(_UndeclaredNotification):
         if context.era == "modern" or context.state in SETTLED:
             return super().on_notification(context)
         if _notified(context) in self.methods:
-            held: list[MessageContext] = self.state_for(context.session, list)
-            if len(held) < _HELD:
-                held.append(context)
+            held_messages: list[MessageContext] = self.state_for(context.session, list)
+            if len(held_messages) < _HELD:
+                held_messages.append(context)
         return ()
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
-        held: list[MessageContext] = self.state_for(context.session, list)
-        declared = context.session.declared.get("handshake")
-        if declared is not None and "notifications/message" in declared.gaps and context.session.state in SETTLED:
-            for notification in held:
-                yield self.undeclared(notification, "notifications/message", declared.seq)
-        held.clear()
+        held_messages: list[MessageContext] = self.state_for(context.session, list)
+        declaration = context.session.declared.get("handshake")
+        if declaration is not None and "notifications/message" in declaration.gaps and context.session.state in SETTLED:
+            for notification in held_messages:
+                yield self.undeclared(notification, "notifications/message", declaration.seq)
+        held_messages.clear()
 
 
 class UndeclaredListChanged(_UndeclaredNotification):
@@ -133,8 +133,8 @@ class UndeclaredRootsChanged(Rule):
     source = "2024-11-05 client/roots"
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
-        declared = context.session.client_capabilities
-        if declared is not None and lacks(declared, "roots.listChanged"):
+        capabilities = context.session.client_capabilities
+        if capabilities is not None and lacks(capabilities, "roots.listChanged"):
             text = "the client reports changed roots but did not declare roots.listChanged"
             yield self.finding(context, text, pointer="/method", related=(context.session.last_initialize,))
 
@@ -170,8 +170,8 @@ class UndeclaredTask(Rule):
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         path = f"tasks.requests.{context.method.replace('/', '.')}"
         if context.message.sender == "client":
-            declared = context.session.declared.get("handshake")
-            if declared is None or not lacks(declared.capabilities, path) or not knows(context, declared):
+            declaration = context.session.declared.get("handshake")
+            if declaration is None or not lacks(declaration.capabilities, path) or not knows(context, declaration):
                 return
             level = None
         elif context.session.client_capabilities is None or not lacks(context.session.client_capabilities, path):
@@ -206,13 +206,11 @@ class UndeclaredTasksMethod(Rule):
             return
         gate = METHODS[request.method].gate
         if context.message.sender == "client":
-            last_declared = context.session.declared.get("handshake")
-            is_gap = (
-                last_declared is not None and request.method in last_declared.gaps and knows(context, last_declared)
-            )
+            declaration = context.session.declared.get("handshake")
+            is_gap = declaration is not None and request.method in declaration.gaps and knows(context, declaration)
         else:
-            declared = context.session.client_capabilities
-            is_gap = declared is not None and lacks(declared, gate)
+            capabilities = context.session.client_capabilities
+            is_gap = capabilities is not None and lacks(capabilities, gate)
         if is_gap:
             text = f"{request.method} is requested, but the other side did not declare {gate}"
             yield self.finding(context, text, pointer="/method")
@@ -222,5 +220,5 @@ class UndeclaredTasksMethod(Rule):
 
 
 def _notified(context: MessageContext) -> str:
-    """The method of a notification, with its prefix even if the sender left that out."""
+    """Returns the method of a notification, with its prefix even if the sender left that out."""
     return UNPREFIXED.get(context.method, context.method)

@@ -1,4 +1,4 @@
-"""Capabilities of the server: what clients request of it, and what it serves."""
+"""Capabilities of the server: which requests clients may send it, and which it serves."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
@@ -19,7 +19,7 @@ _SHOULD: Final = until("2025-03-26")
 
 
 class _Undeclared(Rule):
-    """A request of the client that needs an undeclared capability of the server."""
+    """A rule about requests of a client that need a capability that the server did not declare."""
 
     who = "client"
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING, MODERN_ERA: WARNING}
@@ -29,11 +29,11 @@ class _Undeclared(Rule):
         return method in like.session.gaps
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        declared = context.session.declared.get(context.era)
-        if declared is None or context.method not in declared.gaps or not knows(context, declared):
+        declaration = context.session.declared.get(context.era)
+        if declaration is None or context.method not in declaration.gaps or not knows(context, declaration):
             return ()
         text = f"{context.method} is requested, but the server did not declare {METHODS[context.method].gate}"
-        return [self.finding(context, text, pointer="/method", related=(declared.seq,))]
+        return [self.finding(context, text, pointer="/method", related=(declaration.seq,))]
 
 
 class UndeclaredTools(_Undeclared):
@@ -180,13 +180,13 @@ class ServedUndeclared(Rule):
         return method in like.session.gaps and (method != "completion/complete" or like.rank != 0)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        declared, request = context.session.declared.get(context.era), context.request
-        if declared is None or request is None or request.method not in declared.gaps:
+        declaration, request = context.session.declared.get(context.era), context.request
+        if declaration is None or request is None or request.method not in declaration.gaps:
             return ()
         if context.era == "handshake" and request.seq < context.session.last_initialize:
-            return ()  # it was sent under another handshake
+            return ()  # the request was sent under an earlier handshake
         text = f"{request.method} is served, but {METHODS[request.method].gate} was not declared"
-        return [self.finding(context, text, pointer="/result", related=(declared.seq, request.seq))]
+        return [self.finding(context, text, pointer="/result", related=(declaration.seq, request.seq))]
 
 
 _SERVED: Final = frozenset(
@@ -223,7 +223,7 @@ class DeclaredNotServed(Rule):
         if not METHODS[method].is_defined(like.rank):
             return False
         if like.message.sender == "client":
-            # In the modern era a result asks the client, which answers in its next request.
+            # In the modern era a server asks in a result, and the client answers in its next request.
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
         return method in _SERVED and (method != "completion/complete" or like.rank != 0)
 
@@ -241,47 +241,47 @@ class DeclaredNotServed(Rule):
         findings = self._refused(context, request)
         if request.method not in _OF_ITEMS:
             return findings
-        served.refused.setdefault(request.method, findings)  # another item may be served yet
+        served.refused.setdefault(request.method, findings)  # the server may still serve another item
         return ()
 
-    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - however it ends
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - it does not matter how the capture ended
         served: _Served | None = session.memory.get(self.id)
         if served is None:
             return ()
-        left = (findings for method, findings in served.refused.items() if method not in served.methods)
-        return [finding for findings in left for finding in findings]
+        refusals = (findings for method, findings in served.refused.items() if method not in served.methods)
+        return [finding for findings in refusals for finding in findings]
 
     def _refused(self, context: MessageContext, request: Request) -> list[Finding]:
         if context.message.sender == "client":
             session = context.session
-            declared, declared_seq = session.client_capabilities or {}, session.last_initialize
-            is_refused = not _asks_for_more(request, declared) and declared_seq < request.seq
+            capabilities, declaration_seq = session.client_capabilities or {}, session.last_initialize
+            is_refused = not _asks_for_more(request, capabilities) and declaration_seq < request.seq
         else:
-            by_server = context.session.declared.get(context.era)
-            if by_server is None:
+            declaration = context.session.declared.get(context.era)
+            if declaration is None:
                 return []
-            declared, declared_seq = by_server.capabilities, by_server.seq
-            is_refused = not _is_about_one(context, request) and declared_seq < context.message.seq
+            capabilities, declaration_seq = declaration.capabilities, declaration.seq
+            is_refused = not _is_about_one(context, request) and declaration_seq < context.message.seq
         gate = METHODS[request.method].gate
-        if not is_refused or not has(declared, gate):
+        if not is_refused or not has(capabilities, gate):
             return []
         text = f"{request.method} is refused with {METHOD_NOT_FOUND}, although {gate} was declared"
-        return [self.finding(context, text, pointer="/error/code", related=(declared_seq, request.seq))]
+        return [self.finding(context, text, pointer="/error/code", related=(declaration_seq, request.seq))]
 
 
 class _Served:
-    """Which methods a session has served or refused."""
+    """The methods that were served or refused in a session."""
 
     def __init__(self) -> None:
         self.methods: set[str] = set()
         self.refused: dict[str, list[Finding]] = {}
-        """The first refusal of each method that is about one item; reported if no item is ever served."""
+        """The findings about the first refusal of each method that is about one item; reported if no item is served."""
 
 
 # ---- shared by the rules
 
 _NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
-"""Requests for a single item, with the member that names it and the word for it."""
+"""The methods that request a single item, each with the member that names the item and the word for it."""
 _OF_ITEMS: Final = frozenset({*_NAMED, "tools/call", "completion/complete"})
 
 
@@ -294,20 +294,20 @@ def _is_about_one(context: MessageContext, request: Request) -> bool:
     return kind in text or (isinstance(name, str) and bool(name) and name.casefold() in text)
 
 
-def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
-    """Whether a request needs more of a client than the basic capability of its method."""
+def _asks_for_more(request: Request, capabilities: dict[str, Any]) -> bool:
+    """Whether a request needs more from a client than the basic capability for its method."""
     params = params_of(request)
     wants_tools = request.method == "sampling/createMessage" and not {"tools", "toolChoice"}.isdisjoint(params)
-    return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
+    return "task" in params or (wants_tools and not has(capabilities, "sampling.tools"))
 
 
-def knows(context: MessageContext, declared: Declared) -> bool:
-    """Whether a client that sends a request had provably read the server's declaration, or had enough time to."""
+def knows(context: MessageContext, declaration: Declared) -> bool:
+    """Whether a client had provably read the server's declaration before it sent a request, or had enough time to."""
     if context.era == "handshake" and context.state != "ready":
         return False
-    if context.message.t_ns - declared.t_ns > RACE_NS:
+    if context.message.t_ns - declaration.t_ns > RACE_NS:
         return True
-    # Another connection may be that of another client behind the same address.
-    return declared.is_awaited and (
-        context.http is None or context.era == "handshake" or context.http.conn == declared.conn
+    # Another connection may belong to another client at the same address.
+    return declaration.is_awaited and (
+        context.http is None or context.era == "handshake" or context.http.conn == declaration.conn
     )

@@ -1,4 +1,4 @@
-"""Forms that a server has the user fill in."""
+"""Forms that a server asks the user to fill in."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from analysis.rules.support.questions import ServerQuestionRule
 
 CREATE: Final = "elicitation/create"
 ASKING: Final = frozenset({CREATE, *INTERIM_METHODS})
-"""The methods of messages that may have an elicitation."""
+"""The methods of messages that may contain an elicitation."""
 FIELDS: Final = 1_000
 """The most fields of one form that are checked."""
 TEXT: Final = 10_000
@@ -33,7 +33,7 @@ _CLAUSES: Final = re.compile(r"[.;!?\n]|\bbut\b|, (?=(?:please )?(?:enter|type|g
 _VERBS: Final = (
     "add|ask|contain|disclos|enter|fill|giv|includ|past|provid|put|reveal|send|shar|stor|submit|tell|typ|us|writ"
 )
-# "Never enter your PIN here" forbids the rest of its clause as well; "not your password" only itself.
+# "Never enter your PIN here" forbids the rest of its clause as well; "not your password" forbids only the password.
 _FORBIDDEN: Final = re.compile(
     rf"\b(?:never|avoid|not|do ?nt|\w+n['’]t)(?: \w+){{0,3}}? (?:{_VERBS})(?:e|s|es|ed|ing|ting)?\b.*"
 ).sub
@@ -45,7 +45,7 @@ _URL: Final = re.compile(r"(?i)\bhttps?://\S").search
 
 
 class _Form(ServerQuestionRule):
-    """The base of the rules about forms."""
+    """The base class of the rules about forms."""
 
     about = CREATE
     methods = ASKING
@@ -55,7 +55,7 @@ class _Form(ServerQuestionRule):
             yield from self.capped(self.form(context, params, pointer))
 
     def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        """Check one form."""
+        """Yields findings about one form."""
         raise NotImplementedError
 
 
@@ -66,8 +66,8 @@ class SchemaNotFlat(_Form):
 
     **On the wire.** `…"requestedSchema":{"type":"object","properties":{"address":{"type":"object",…}}}`
 
-    **Instead.** Use one level of members: `"street":{"type":"string"}`. Formats are email, uri, date and date-time.
-    Since 2025-11-25 a user may choose several values of a list: an array whose `items` have `enum` or `anyOf`.
+    **Instead.** Use one level of members: `"street":{"type":"string"}`. The formats are email, uri, date and date-time.
+    Since 2025-11-25 a user may choose several values from a list: an array whose `items` have `enum` or `anyOf`.
     """
 
     id = "elicitation/schema-not-flat"
@@ -79,15 +79,21 @@ class SchemaNotFlat(_Form):
         schema = params.get("requestedSchema")
         if not isinstance(schema, dict):
             return
-        at = f"{pointer}/requestedSchema"
+        schema_pointer = f"{pointer}/requestedSchema"
         if schema.get("type") != "object":
-            yield self.finding(context, "the schema of a form does not describe an object", pointer=f"{at}/type")
+            yield self.finding(
+                context, "the schema of a form does not describe an object", pointer=f"{schema_pointer}/type"
+            )
         if not isinstance(schema.get("properties"), dict):
-            yield self.finding(context, "the schema of a form has no properties", pointer=f"{at}/properties")
+            yield self.finding(
+                context, "the schema of a form has no properties", pointer=f"{schema_pointer}/properties"
+            )
         for name, field in fields_of(params):
             fault = _fault(field, context.rank)
             if fault is not None:
-                yield self.finding(context, f"a field of a form {fault}", pointer=f"{at}/properties/{step(name, 200)}")
+                yield self.finding(
+                    context, f"a field of a form {fault}", pointer=f"{schema_pointer}/properties/{step(name, 200)}"
+                )
 
 
 class RequiredUnknown(_Form):
@@ -112,8 +118,8 @@ class RequiredUnknown(_Form):
             return
         for index, name in enumerate(required[:FIELDS]):
             if isinstance(name, str) and name not in properties:
-                at = f"{pointer}/requestedSchema/required/{index}"
-                yield self.finding(context, "a required field is not in the form", pointer=at)
+                name_pointer = f"{pointer}/requestedSchema/required/{index}"
+                yield self.finding(context, "a required field is not in the form", pointer=name_pointer)
 
 
 class Sensitive(_Form):
@@ -139,8 +145,10 @@ class Sensitive(_Form):
                 continue
             texts = (name, member(field, "title"), member(field, "description"))
             if any(isinstance(text, str) and _asks_for_secret(text) for text in texts):
-                at = f"{pointer}/requestedSchema/properties/{step(name, 200)}"
-                yield self.finding(context, "a field of a form asks for what looks like a secret", pointer=at)
+                field_pointer = f"{pointer}/requestedSchema/properties/{step(name, 200)}"
+                yield self.finding(
+                    context, "a field of a form asks for what looks like a secret", pointer=field_pointer
+                )
 
 
 class ClickableUrl(_Form):
@@ -166,14 +174,14 @@ class ClickableUrl(_Form):
         for name, field in fields_of(params):
             for key in ("title", "description"):
                 if _has_url(member(field, key)):
-                    at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/{key}"
-                    yield self.finding(context, f"the {key} of a field has a URL", pointer=at)
+                    text_pointer = f"{pointer}/requestedSchema/properties/{step(name, 200)}/{key}"
+                    yield self.finding(context, f"the {key} of a field has a URL", pointer=text_pointer)
 
 
 class LegacyEnumNames(_Form):
     """A choice has its titles in `enumNames`.
 
-    **Why it matters.** 2025-06-18 did it this way; clients may show the bare values.
+    **Why it matters.** This is the form of 2025-06-18; clients may show the bare values instead of the titles.
 
     **On the wire.** `{"type":"string","enum":["r","g"],"enumNames":["Red","Green"]}`
 
@@ -188,8 +196,8 @@ class LegacyEnumNames(_Form):
     def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
-                at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
-                yield self.finding(context, "enumNames is how an older revision gave titles", pointer=at)
+                names_pointer = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
+                yield self.finding(context, "enumNames is how an older revision gave titles", pointer=names_pointer)
 
 
 class IdInModern(ServerQuestionRule):
@@ -199,7 +207,7 @@ class IdInModern(ServerQuestionRule):
 
     **On the wire.** `…"inputRequests":{"q":{"method":"elicitation/create","params":{"elicitationId":"e1",…}}}`
 
-    **Instead.** Leave it out; the key of `inputRequests` connects question and answer.
+    **Instead.** Leave it out; the key in `inputRequests` connects the elicitation with its reply.
     """
 
     id = "elicitation/id-in-modern"
@@ -223,7 +231,7 @@ def is_url(context: MessageContext, params: dict[str, Any]) -> bool:
 
 
 def fields_of(params: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The fields of a form."""
+    """Returns the fields of a form, each with its name."""
     properties = member(params.get("requestedSchema"), "properties")
     return [*properties.items()][:FIELDS] if isinstance(properties, dict) else []
 

@@ -1,4 +1,4 @@
-"""The answers of users, as their clients send them."""
+"""The users' replies to elicitations, as clients send them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
@@ -17,7 +17,7 @@ _NO: Final = ("decline", "cancel")
 
 
 class _Reply(ClientReplyRule):
-    """The base of the rules in this module."""
+    """The base class of the rules in this module."""
 
     about = CREATE
     methods = frozenset({CREATE, "tasks/result", *INTERIM_METHODS})
@@ -48,9 +48,9 @@ class AcceptWithoutContent(_Reply):
 
 
 class ContentMismatch(_Reply):
-    """The content of an answer does not match the form.
+    """The content of a reply does not match the form.
 
-    **Why it matters.** The server gets data that it cannot use. Both sides should check it.
+    **Why it matters.** The server gets data that it cannot use. Both sides should check the content.
 
     **On the wire.** A form requires `email`, but `> {"id":1,"result":{"action":"accept","content":{}}}`
 
@@ -62,21 +62,21 @@ class ContentMismatch(_Reply):
     def check_reply(
         self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        content, requested = reply.get("content"), question.get("requestedSchema")
+        content, requested_schema = reply.get("content"), question.get("requestedSchema")
         if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(context, question):
             return
-        schema = schema_of(requested) if isinstance(requested, dict) else None
-        refusal = schema.mismatch(content) if schema is not None else None
-        if refusal is not None:
-            text = f"content does not fit the form: {short(refusal.sentence)}"
+        schema = schema_of(requested_schema) if isinstance(requested_schema, dict) else None
+        mismatch = schema.mismatch(content) if schema is not None else None
+        if mismatch is not None:
+            text = f"content does not fit the form: {short(mismatch.sentence)}"
             related = () if context.answered is None else (context.answered.request.seq,)
-            yield self.finding(context, text, pointer=f"{pointer}/content{refusal.pointer}", related=related)
+            yield self.finding(context, text, pointer=f"{pointer}/content{mismatch.pointer}", related=related)
 
 
 class ContentUnexpected(_Reply):
-    """An answer that should not have content has some.
+    """A reply has content that it should not have.
 
-    **Why it matters.** The user has declined, or was sent to a page: nothing that was typed before may leave the
+    **Why it matters.** The user has declined, or was sent to a page: nothing that the user typed before may leave the
     client.
 
     **On the wire.** `> {"id":1,"result":{"action":"decline","content":{"email":"…"}}}`

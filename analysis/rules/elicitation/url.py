@@ -1,4 +1,4 @@
-"""Pages that a server sends the user to, and notifications that the user is done there."""
+"""Pages that a server sends the user to, and notifications that the user has finished there."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -28,7 +28,7 @@ _WRONG: Final = frozenset(' "<>\\^`{|}')
 
 
 class _Url(ServerQuestionRule):
-    """The base of the rules about URLs."""
+    """The base class of the rules about URLs."""
 
     about = CREATE
     methods = ASKING
@@ -42,7 +42,7 @@ class _Url(ServerQuestionRule):
             yield self.finding(context, text, pointer=f"{pointer}/url")
 
     def fault(self, url: SplitResult | None) -> str | None:
-        """Returns what is wrong with a URL, or None. `url` is None if the text is not an absolute URL."""
+        """Returns what is wrong with a URL, or None if nothing is; `url` is None if the text is not an absolute URL."""
         raise NotImplementedError
 
 
@@ -70,7 +70,7 @@ class UrlNotHttps(_Url):
 
     **On the wire.** `…"url":"http://example.com/connect"`
 
-    **Instead.** Serve it over https; on the user's own machine http is fine.
+    **Instead.** Serve the page over https; on the user's own machine http is fine.
     """
 
     id = "elicitation/url-not-https"
@@ -107,16 +107,17 @@ class UrlCredentials(_Url):
 
 
 class _Ids:
-    """The elicitations of a server, by their ids."""
+    """The elicitations of a server in one session."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[object, object, int]] = {}
+        """The URL, the message and the record's number of each elicitation, by its id."""
         self.is_all = True
         """Whether all elicitations are remembered."""
 
 
 class _Identified(ServerQuestionRule):
-    """The base of the rules that remember elicitations, including those in errors."""
+    """The base class of the rules that remember elicitations, including those in errors."""
 
     about = CREATE
     versions = only("2025-11-25")
@@ -128,20 +129,20 @@ class _Identified(ServerQuestionRule):
         return hook == "error" or super().concerns(hook, method, like)
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        ident = params.get("elicitationId")
-        if not isinstance(ident, str):
+        elicitation_id = params.get("elicitationId")
+        if not isinstance(elicitation_id, str):
             return
-        kept: _Ids = self.state_for(context.session, _Ids)
-        before, content = kept.known.get(ident), (params.get("url"), params.get("message"))
-        if before is not None and before[:2] != content:
-            yield from self.other(context, before[2], pointer)
-        elif before is None and len(kept.known) < MAX_ELICITATIONS:
-            kept.known[ident] = (*content, context.message.seq)
-        elif before is None:
-            kept.is_all = False
+        elicitations: _Ids = self.state_for(context.session, _Ids)
+        earlier, content = elicitations.known.get(elicitation_id), (params.get("url"), params.get("message"))
+        if earlier is not None and earlier[:2] != content:
+            yield from self.other(context, earlier[2], pointer)
+        elif earlier is None and len(elicitations.known) < MAX_ELICITATIONS:
+            elicitations.known[elicitation_id] = (*content, context.message.seq)
+        elif earlier is None:
+            elicitations.is_all = False
 
-    def other(self, _seen: MessageContext, _before: int, _pointer: str) -> Iterable[Finding]:
-        """Findings for an id that another elicitation already has."""
+    def other(self, _context: MessageContext, _earlier_seq: int, _pointer: str) -> Iterable[Finding]:
+        """Returns findings about an id that another elicitation already has."""
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
@@ -172,15 +173,15 @@ class DuplicateId(_Identified):
     impact = Impact.WRONG
     source = "2025-11-25 schema ElicitRequestURLParams"
 
-    def other(self, context: MessageContext, before: int, pointer: str) -> Iterable[Finding]:
+    def other(self, context: MessageContext, earlier_seq: int, pointer: str) -> Iterable[Finding]:
         text = "another elicitation already has this id"
-        return [self.finding(context, text, pointer=f"{pointer}/elicitationId", related=(before,))]
+        return [self.finding(context, text, pointer=f"{pointer}/elicitationId", related=(earlier_seq,))]
 
 
 class CompleteUnknown(_Identified):
-    """An elicitation that was never requested is reported complete.
+    """An elicitation that was never requested is reported as complete.
 
-    **Why it matters.** The client drops the notification, and keeps waiting for the elicitation that was meant.
+    **Why it matters.** The client drops the notification, and keeps waiting for the elicitation that the server meant.
 
     **On the wire.** `< {"method":"notifications/elicitation/complete","params":{"elicitationId":"e9"}}`
 
@@ -192,16 +193,21 @@ class CompleteUnknown(_Identified):
     needs_start = True
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        ident, session = _completed(context), context.session
-        kept: _Ids = self.state_for(session, _Ids)
-        if ident is None or ident in kept.known or not kept.is_all or session.unjudged.get("server") is not None:
+        elicitation_id, session = _completed(context), context.session
+        elicitations: _Ids = self.state_for(session, _Ids)
+        if (
+            elicitation_id is None
+            or elicitation_id in elicitations.known
+            or not elicitations.is_all
+            or session.unjudged.get("server") is not None
+        ):
             return ()
         text = "no elicitation has this id"
         return [self.finding(context, text, pointer="/params/elicitationId")]
 
 
 class CompleteTwice(Rule):
-    """An elicitation is reported complete a second time.
+    """An elicitation is reported as complete a second time.
 
     **Why it matters.** It does no harm: clients are required to ignore it.
 
@@ -220,15 +226,17 @@ class CompleteTwice(Rule):
     source = _PAGE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: dict[str, int] = self.state_for(context.session, dict)
-        ident = _completed(context)
-        if ident is None:
+        completion_seqs: dict[str, int] = self.state_for(context.session, dict)
+        elicitation_id = _completed(context)
+        if elicitation_id is None:
             return ()
-        if ident in kept:
+        if elicitation_id in completion_seqs:
             text = "this elicitation was already complete"
-            return [self.finding(context, text, pointer="/params/elicitationId", related=(kept[ident],))]
-        if len(kept) < MAX_ELICITATIONS:
-            kept[ident] = context.message.seq
+            return [
+                self.finding(context, text, pointer="/params/elicitationId", related=(completion_seqs[elicitation_id],))
+            ]
+        if len(completion_seqs) < MAX_ELICITATIONS:
+            completion_seqs[elicitation_id] = context.message.seq
         return ()
 
 
@@ -236,8 +244,8 @@ class CompleteTwice(Rule):
 
 
 def _completed(context: MessageContext) -> str | None:
-    ident = member(member(context.body, "params"), "elicitationId")
-    return ident if isinstance(ident, str) else None
+    elicitation_id = member(member(context.body, "params"), "elicitationId")
+    return elicitation_id if isinstance(elicitation_id, str) else None
 
 
 def _split(text: str) -> SplitResult | None:

@@ -1,4 +1,4 @@
-"""Who has declared the extension for tasks: each request declares whether its client supports them."""
+"""Declarations of the extension for tasks: each request declares whether its client supports tasks."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -26,18 +26,18 @@ from analysis.rules.support.eras import member, short
 EXTENSION: Final = f"{META}tasks"
 SOURCE: Final = "SEP-2663"
 ABOUT: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-"""Requests about tasks."""
+"""The methods of requests about tasks."""
 LISTENINGS: Final = 1_000
 """The most `subscriptions/listen` requests of one client that are searched for a task."""
 
 _EARLY: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION})
-"""Codes that a server may return before it checks capabilities."""
+"""Codes that a server may return before it has checked the capabilities."""
 # Enum members are slow to look up.
 _TASK: Final = Outcome.TASK
 
 
 class _Created(Rule):
-    """The base of the rules about new tasks."""
+    """The base class of the rules about new tasks."""
 
     who = "server"
     versions = MODERN_ERA
@@ -50,7 +50,7 @@ class _Created(Rule):
         return () if context.answered is None else self.created(context, context.answered.request)
 
     def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
-        """Findings for a request that is answered with a task."""
+        """Returns findings about a request that was answered with a task."""
         raise NotImplementedError
 
 
@@ -101,7 +101,7 @@ class UnsupportedMethod(_Created):
 class ClientUndeclared(Rule):
     """A client sends a request about a task without declaring support for tasks.
 
-    **Why it matters.** The server has to refuse it: only what this request declares counts.
+    **Why it matters.** The server has to refuse the request: what earlier requests declared does not count.
 
     **On the wire.** `> {"id":3,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
     `"clientCapabilities":{}`
@@ -122,8 +122,8 @@ class ClientUndeclared(Rule):
         request = context.request
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
-        use = "taskIds" if request.method == LISTEN else request.method
-        text = f"{use} in a request that does not declare the extension"
+        name = "taskIds" if request.method == LISTEN else request.method
+        text = f"{name} in a request that does not declare the extension"
         pointer = "/params/notifications/taskIds" if request.method == LISTEN else "/method"
         return [self.finding(context, text, pointer=pointer)]
 
@@ -149,26 +149,26 @@ class UndeclaredServed(Rule):
     source = SOURCE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        request, listening = context.request, context.subscription
-        if request is not None and isinstance(listening, ListenSubscription) and _is_about_tasks(request):
-            listening.memory[self.id] = declares(request) is False
+        request, subscription = context.request, context.subscription
+        if request is not None and isinstance(subscription, ListenSubscription) and _is_about_tasks(request):
+            subscription.memory[self.id] = declares(request) is False
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        listening = context.subscription
-        if not isinstance(listening, ListenSubscription) or listening.acknowledged is None:
+        subscription = context.subscription
+        if not isinstance(subscription, ListenSubscription) or subscription.acknowledged is None:
             return ()
-        if not listening.acknowledged.task_ids or not listening.memory.pop(self.id, False):
+        if not subscription.acknowledged.task_ids or not subscription.memory.pop(self.id, False):
             return ()
         text = "taskIds are acknowledged to a client that did not declare the extension"
-        return [self.finding(context, text, pointer="/params/notifications/taskIds", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/params/notifications/taskIds", related=(subscription.seq,))]
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        request, listening = context.request, context.subscription
+        request, subscription = context.request, context.subscription
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
-        if isinstance(listening, ListenSubscription) and not (
-            listening.memory.get(self.id) and _has_extension(context)
+        if isinstance(subscription, ListenSubscription) and not (
+            subscription.memory.get(self.id) and _has_extension(context)
         ):
             return ()  # already reported, or the server does not know `taskIds`
         text = f"{request.method} is served, although the request did not declare the extension"
@@ -195,12 +195,12 @@ class UndeclaredServed(Rule):
 class UnlistenedNotification(Rule):
     """A client gets a notification about a task that it does not listen to.
 
-    **Why it matters.** The client did not ask for it, and the task may belong to another client.
+    **Why it matters.** The client did not ask for this notification, and the task may belong to another client.
 
     **On the wire.** `> {"id":4,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["t1"]},…}}` …
     `< {"method":"notifications/tasks","params":{"taskId":"t2",…}}`
 
-    **Instead.** Send it only to clients whose `taskIds` name the task; the others poll.
+    **Instead.** Send the notification only to clients whose `taskIds` name the task; other clients poll.
     """
 
     id = "ext-tasks/unlistened-notification"
@@ -213,10 +213,10 @@ class UnlistenedNotification(Rule):
     source = SOURCE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        id_, listening = member(context.body.get("params"), "taskId"), context.subscription
+        task_id, own_subscription = member(context.body.get("params"), "taskId"), context.subscription
         subscriptions = _all(context, self.fold)
-        if not isinstance(id_, str) or (
-            isinstance(listening, ListenSubscription) and id_ in listening.requested.task_ids
+        if not isinstance(task_id, str) or (
+            isinstance(own_subscription, ListenSubscription) and task_id in own_subscription.requested.task_ids
         ):
             return ()
         if subscriptions is None:
@@ -224,7 +224,7 @@ class UnlistenedNotification(Rule):
         now_ns = context.message.t_ns
         for subscription in subscriptions:
             is_open = subscription.ended_ns is None or now_ns - subscription.ended_ns <= RACE_NS
-            if is_open and id_ in subscription.requested.task_ids:
+            if is_open and task_id in subscription.requested.task_ids:
                 return ()
         return [self.finding(context, "the client does not listen to this task", pointer="/params/taskId")]
 
@@ -251,16 +251,16 @@ def _is_about_tasks(request: Request) -> bool:
 
 def _has_extension(context: MessageContext) -> bool:
     """Whether the server is known to support tasks."""
-    declared = context.session.declared.get("modern")
-    if declared is not None and isinstance(member(declared.capabilities.get("extensions"), EXTENSION), dict):
+    declaration = context.session.declared.get("modern")
+    if declaration is not None and isinstance(member(declaration.capabilities.get("extensions"), EXTENSION), dict):
         return True
     return context.task is not None and context.task.seq is not None
 
 
 def _all(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
-    """Returns all `subscriptions/listen` requests of a client, or None if there are too many or some were forgotten."""
+    """Returns a client's `subscriptions/listen` requests, or None if there are too many or some were forgotten."""
     subscriptions = fold.links.subscriptions
     if subscriptions.forgotten:
         return None
-    listenings = subscriptions.listenings(context.session)
-    return listenings if len(listenings) <= LISTENINGS else None
+    client_subscriptions = subscriptions.listenings(context.session)
+    return client_subscriptions if len(client_subscriptions) <= LISTENINGS else None

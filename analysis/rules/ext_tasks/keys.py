@@ -1,4 +1,4 @@
-"""Keys of the questions that tasks of the extension ask: each key names one question, which is answered once."""
+"""Keys of questions in the extension for tasks: each key names one question of a task, which is answered once."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -20,35 +20,37 @@ from analysis.rules.support.inputs import MAX_INPUT_ENTRIES
 MAX_KEYS_PER_TASK: Final = 1_000
 """The most keys of one task that are remembered."""
 MAX_KEY_FINDINGS: Final = 10
-"""The most findings of a rule about one message."""
+"""The most findings about keys of one message."""
 
 _KEY: Final = "ext-tasks keys"
 
 
 class Keys:
-    """The known keys of a task. The rules share them: the first rule to pass on a message adds its keys."""
+    """The known keys of a task. The rules share them: the first rule that sees a message adds its keys."""
 
     def __init__(self) -> None:
         self.seq = -1
-        """Number of the last message that listed keys."""
+        """The number of the last message that listed keys."""
         self.current: frozenset[str] | None = None
         """The keys in the last report; None if they are not known."""
         self.done: set[str] = set()
-        """Keys whose answers the server has accepted."""
+        """Keys whose replies the server has accepted."""
         self._questions: dict[str, bytes] = {}
+        """The digest of the question that each key names."""
         self._gone: dict[str, int] = {}
+        """Accepted keys that a later report no longer lists, with the time of that report."""
         self._faults: list[tuple[str, str]] = []
 
     def add_questions(self, message: Message, questions: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
-        """Add the questions of a report; returns each key that now means something else, with what is wrong."""
+        """Adds the questions of a report; returns each key that now names something else, with what is wrong."""
         if message.seq == self.seq:
             return self._faults
         self.seq, self._faults = message.seq, []
         for key, question in islice(questions.items(), MAX_INPUT_ENTRIES):
-            digest, known = _digest(question), self._questions.get(key)
-            if known is None and len(self._questions) < MAX_KEYS_PER_TASK:
+            digest, known_digest = _digest(question), self._questions.get(key)
+            if known_digest is None and len(self._questions) < MAX_KEYS_PER_TASK:
                 self._questions[key] = digest
-            elif known is not None and known != digest:
+            elif known_digest is not None and known_digest != digest:
                 self._questions[key] = digest
                 self.done.discard(key)
                 self._gone.pop(key, None)
@@ -63,12 +65,12 @@ class Keys:
         return self._faults
 
     def mark_accepted(self, replies: dict[str, Any]) -> None:
-        """Mark the keys of answers that the server has accepted."""
+        """Marks the keys of replies that the server has accepted."""
         self.done.update(key for key in islice(replies, MAX_INPUT_ENTRIES) if key in self._questions)
 
 
 class _Keyed(Rule):
-    """The base of the rules about keys."""
+    """The base class of the rules about keys."""
 
     versions = MODERN_ERA
     methods = frozenset({"tasks/get", "tasks/update", TASK_NOTIFICATION})
@@ -95,7 +97,7 @@ class _Keyed(Rule):
         return self.faulty(context, faults) if faults else ()
 
     def faulty(self, context: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002
-        """Findings for keys that now mean something else."""
+        """Returns findings about keys that now name something else."""
         return ()
 
 
@@ -103,12 +105,12 @@ class KeyReused(_Keyed):
     """A key of a task names a different question than before, or is used again after it was answered.
 
     **Why it matters.** Clients use the key to recognise a question that they have already asked their user. They send
-    the old answer again, or none.
+    the old reply again, or none.
 
     **On the wire.** `…"status":"input_required","inputRequests":{"q":{…"message":"Which?"}}` … later
     `…"inputRequests":{"q":{…"message":"How many?"}}`
 
-    **Instead.** Use a new key for each question. Repeat the key in every report until the question is answered.
+    **Instead.** Use a new key for each question, and repeat it in every report until the question is answered.
     """
 
     id = "ext-tasks/key-reused"
@@ -126,7 +128,7 @@ class KeyReused(_Keyed):
 class UnknownKey(_Keyed):
     """A client answers a question that the task does not ask, or no longer asks.
 
-    **Why it matters.** Servers ignore such an answer, which may belong to another task.
+    **Why it matters.** Servers ignore such a reply, which may belong to another task.
 
     **On the wire.** `…"inputRequests":{"q":{…}}`, then
     `> {"id":4,"method":"tasks/update","params":{"taskId":"t1","inputResponses":{"p":{…}},…}}`
@@ -145,11 +147,13 @@ class UnknownKey(_Keyed):
         keys = _keys(context.task)
         if keys.current is None or keys.seq <= context.session.lost_seq:
             return ()
-        unknown = [key for key in islice(replies, MAX_INPUT_ENTRIES) if key not in keys.current or key in keys.done]
+        unknown_keys = [
+            key for key in islice(replies, MAX_INPUT_ENTRIES) if key not in keys.current or key in keys.done
+        ]
         text = "the task does not ask this question"
         return [
             self.finding(context, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.seq,))
-            for key in unknown[:MAX_KEY_FINDINGS]
+            for key in unknown_keys[:MAX_KEY_FINDINGS]
         ]
 
 
@@ -164,7 +168,7 @@ def _keys(task: Task) -> Keys:
 
 
 def _digest(question: Any) -> bytes:
-    """A digest of a question, independent of the order of its members and of `_meta`."""
+    """Returns a digest of a question that does not depend on the order of its members or on `_meta`."""
     if isinstance(question, dict):
         question = {name: value for name, value in question.items() if name != "_meta"}
         params = question.get("params")

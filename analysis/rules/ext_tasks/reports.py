@@ -1,4 +1,4 @@
-"""Reports of servers about tasks of the extension, and responses to requests about tasks."""
+"""Servers' reports about tasks of the extension, and responses to requests about tasks."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -25,7 +25,7 @@ _TASK: Final = Outcome.TASK
 
 
 class _Answer(Rule):
-    """The base of the rules about responses to requests about tasks."""
+    """The base class of the rules about responses to requests about tasks."""
 
     who = "server"
     versions = MODERN_ERA
@@ -36,7 +36,7 @@ class _Answer(Rule):
 
 
 class ResultType(_Answer):
-    """The response to a request about a task is not `complete`.
+    """The `resultType` of a response to a request about a task is not `complete`.
 
     **Why it matters.** `task` would mean that another task was created, and `input_required` that the client should
     send the request again.
@@ -51,10 +51,10 @@ class ResultType(_Answer):
     replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        kind = member(context.body["result"], "resultType")
-        if not isinstance(kind, str) or kind == "complete":
+        result_type = member(context.body["result"], "resultType")
+        if not isinstance(result_type, str) or result_type == "complete":
             return ()
-        text = f"resultType of {context.method} is {short(kind)!r}, not 'complete'"
+        text = f"resultType of {context.method} is {short(result_type)!r}, not 'complete'"
         return [self.finding(context, text, pointer="/result/resultType")]
 
 
@@ -66,9 +66,9 @@ class InvalidShape(Rule):
     **On the wire.** `< {"id":3,"result":{"resultType":"complete","taskId":"t1","status":"completed",…}}` without
     `result`
 
-    **Instead.** Send `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null means forever); in reports of
-    the task also `result` when it is completed, `error` when it has failed, and `inputRequests` when it waits for
-    input. They are members of the result itself, not of `task`, as they were in 2025-11-25.
+    **Instead.** Send `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null means forever). In reports
+    about the task, also send `result` when it is completed, `error` when it has failed, and `inputRequests` when it
+    waits for input. These are members of the result itself, not of `task` as in 2025-11-25.
     """
 
     id = "ext-tasks/invalid-shape"
@@ -101,10 +101,10 @@ class InvalidShape(Rule):
 
 
 class AcknowledgementNotEmpty(_Answer):
-    """The response to `tasks/update` or `tasks/cancel` says more than that it was accepted.
+    """The response to `tasks/update` or `tasks/cancel` says more than that the request was accepted.
 
-    **Why it matters.** Clients may mistake it for the state of the task, although the requested change may not have
-    happened yet.
+    **Why it matters.** Clients may mistake the response for the state of the task, although the requested change may
+    not have happened yet.
 
     **On the wire.** `> {"id":5,"method":"tasks/cancel",…}`
     `< {"id":5,"result":{"resultType":"complete","status":"cancelled"}}`
@@ -119,14 +119,14 @@ class AcknowledgementNotEmpty(_Answer):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         result = context.body["result"]
-        more = next((name for name in result if name not in _EMPTY), None) if isinstance(result, dict) else None
-        if more is None:
+        extra_name = next((name for name in result if name not in _EMPTY), None) if isinstance(result, dict) else None
+        if extra_name is None:
             return ()
-        return [self.finding(context, f"the response to {context.method} has {short(more)!r}", pointer="/result")]
+        return [self.finding(context, f"the response to {context.method} has {short(extra_name)!r}", pointer="/result")]
 
 
 class TerminalChanged(TerminalStatusChanged):
-    """A task that was over continues, or has ended differently.
+    """A task that had ended continues, or is reported with another end.
 
     **Why it matters.** Clients that saw the task end have used its result, and no longer poll.
 
@@ -188,7 +188,7 @@ class NotFoundCode(_Answer):
 
 
 def inputs_in(context: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
-    """Returns the task that a message reports in detail, and its questions, or None if it reports none."""
+    """Returns the task that a message reports in detail, with its questions, or None if it reports none."""
     if not isinstance(context.message, Notification) and context.method != "tasks/get":
         return None
     for report in reports_in(context, fold):

@@ -1,4 +1,4 @@
-"""Lines and bodies as bytes, before they are read as messages."""
+"""Lines and bodies as bytes, before they are parsed as messages."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from analysis.rules.odd import LARGE, Odd
 from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, AnyFrameRule, FrameRule, is_value, reason
 
 _LOOKED_AT: Final = 4096
-"""The most bytes of a line that are used to guess what it is."""
+"""The most bytes of a line that are used to guess its kind."""
 _MAX_LSP_HEADER_BYTES: Final = 100
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _CLOSING_HEADER: Final = re.compile(rb"[}\]][ \t\r]*Content-Length:[ \t]*[0-9]+[ \t\r]*\Z", re.IGNORECASE)
@@ -45,7 +45,7 @@ class InvalidUtf8(FrameRule):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{"name":"caf\xe9"}}` in Latin-1
 
-    **Instead.** Write UTF-8, and set the encoding of the standard streams, as the console often uses a different one.
+    **Instead.** Write UTF-8, and set the encoding of the standard streams: the default is often a different one.
     """
 
     id = "framing/invalid-utf8"
@@ -61,7 +61,7 @@ class InvalidUtf8(FrameRule):
 class Bom(AnyFrameRule):
     """A message begins with a byte order mark.
 
-    **Why it matters.** RFC 8259 does not allow it, and strict parsers fail at its first byte. Others strip it.
+    **Why it matters.** RFC 8259 does not allow it. Strict parsers fail at its first byte; others strip it.
 
     **On the wire.** The bytes `EF BB BF` before `{"jsonrpc":"2.0",…}`
 
@@ -81,17 +81,18 @@ class Bom(AnyFrameRule):
 
 
 class _NotJson(FrameRule):
-    """The base of the two rules about lines that are not JSON."""
+    """The base class of the two rules about lines that are not JSON."""
 
     stream = ""
+    """The name of the standard stream."""
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
         raw = message.frames[0].raw
-        headed: set[str] = self.state_for(context.session, set)
+        header_senders: set[str] = self.state_for(context.session, set)
         if _announces(message):
-            headed.add(message.sender)
-        elif reason(message) == self.id and not (message.sender in headed and _CONTENT_TYPE.match(raw)):
+            header_senders.add(message.sender)
+        elif reason(message) == self.id and not (message.sender in header_senders and _CONTENT_TYPE.match(raw)):
             yield self.of_frame(context, f"a line on {self.stream} is not JSON; it looks like {_looks_like(raw)}")
 
 
@@ -175,9 +176,9 @@ class EmbeddedNewline(AnyFrameRule):
 
 
 class SeveralMessagesOnALine(AnyFrameRule):
-    """A line holds more than one message.
+    """A line contains more than one message.
 
-    **Why it matters.** The receiver parses a line as one value and fails at the second, so it loses both.
+    **Why it matters.** The receiver parses a line as one value and fails at the second value, so it loses both.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","method":"notifications/message",…}`
 
@@ -210,9 +211,9 @@ class NotAMessage(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        # A value among several on a line is reported like an item of an array.
-        is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
-        if is_among or (reason(message) == self.id and not context.is_stray_body):
+        # One of several values on a line is reported like an item of an array.
+        is_on_shared_line = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
+        if is_on_shared_line or (reason(message) == self.id and not context.is_stray_body):
             yield self.finding(context, "a JSON value that is not an object, so not a message")
 
 
@@ -223,7 +224,7 @@ class BlankLine(FrameRule):
 
     **On the wire.** Two line feeds after a message
 
-    **Instead.** End each message with one line feed; note that functions that print lines often add one themselves.
+    **Instead.** End each message with one line feed. Functions that print lines often add one themselves.
     """
 
     id = "framing/blank-line"
@@ -235,13 +236,13 @@ class BlankLine(FrameRule):
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        headed: set[str] = self.state_for(context.session, set)
+        header_senders: set[str] = self.state_for(context.session, set)
         if _announces(message):
-            headed.add(message.sender)
+            header_senders.add(message.sender)
         elif reason(message) == self.id:
-            if message.sender not in headed:
+            if message.sender not in header_senders:
                 yield self.of_frame(context, "a line without a message")
-            headed.discard(message.sender)  # the empty line that ends a header belongs to it
+            header_senders.discard(message.sender)  # the empty line that ends a header belongs to it
 
 
 class Crlf(AnyFrameRule):
@@ -252,7 +253,7 @@ class Crlf(AnyFrameRule):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}\r\n`
 
-    **Instead.** Open standard output in binary mode: on Windows, text mode adds the carriage return.
+    **Instead.** Open standard output in binary mode: on Windows, text mode adds carriage returns.
     """
 
     id = "framing/crlf"
@@ -263,8 +264,8 @@ class Crlf(AnyFrameRule):
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        is_ended_so = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in context.message.frames)
-        if is_ended_so and is_value(context.message):
+        ends_with_crlf = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in context.message.frames)
+        if ends_with_crlf and is_value(context.message):
             yield self.of_frame(context, "lines end with CR LF")
 
 
@@ -306,8 +307,8 @@ class MissingFinalNewline(AnyFrameRule):
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        last = context.message.frames[-1]
-        if last.unit == "line" and not last.whole and is_value(context.message):
+        last_frame = context.message.frames[-1]
+        if last_frame.unit == "line" and not last_frame.whole and is_value(context.message):
             yield self.of_frame(context, "the stream ended after this message without the line feed that ends it")
 
 
@@ -331,8 +332,8 @@ class OversizedMessage(AnyFrameRule):
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         size = size_of(context.message.frames)
         if size > LARGE:
-            limit = 10 if size > 10 * LARGE else 1
-            text = f"the message is larger than {limit} MiB, which some receivers refuse"
+            limit_mib = 10 if size > 10 * LARGE else 1
+            text = f"the message is larger than {limit_mib} MiB, which some receivers refuse"
             yield self.finding(context, text)._replace(item=None)
 
 
@@ -340,17 +341,17 @@ class OversizedMessage(AnyFrameRule):
 
 
 def _announces(message: Message) -> bool:
-    """Whether a line is a language server's header, or ends with one, as its messages end without a line feed."""
-    why = reason(message)
-    if why == "framing/lsp-header":
+    """Whether a line is a language server's header, or ends with one because the message before it has no line feed."""
+    problem = reason(message)
+    if problem == "framing/lsp-header":
         return True
-    return why in NOT_JSON and _CLOSING_HEADER.search(message.frames[0].raw[-_MAX_LSP_HEADER_BYTES:]) is not None
+    return problem in NOT_JSON and _CLOSING_HEADER.search(message.frames[0].raw[-_MAX_LSP_HEADER_BYTES:]) is not None
 
 
 def _is_utf_16(raw: bytes) -> bool:
-    half = raw[:_LOOKED_AT]
-    every = (half[::2], half[1::2])
-    return half.startswith(_UTF_16) or any(len(some) > 1 and not some.strip(b"\0") for some in every)
+    prefix = raw[:_LOOKED_AT]
+    halves = (prefix[::2], prefix[1::2])
+    return prefix.startswith(_UTF_16) or any(len(half) > 1 and not half.strip(b"\0") for half in halves)
 
 
 def _looks_like(raw: bytes) -> str:

@@ -57,13 +57,13 @@ class DuplicateKey(AnyFrameRule):
     source = "RFC 8259 §4"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(context.message).repeated
-        if place is None:
+        repeated_member = hidden_in(context.message).repeated
+        if repeated_member is None:
             return
-        text = f"the member {cut(place.name)} occurs twice in one object"
-        if place.pointer in _DECISIVE:
+        text = f"the member {cut(repeated_member.name)} occurs twice in one object"
+        if repeated_member.pointer in _DECISIVE:
             text += ": peers may disagree about which message this is"
-        yield self.finding(context, text, pointer=place.pointer)._replace(item=place.item)
+        yield self.finding(context, text, pointer=repeated_member.pointer)._replace(item=repeated_member.item)
 
 
 class NonJsonNumber(AnyFrameRule):
@@ -83,17 +83,16 @@ class NonJsonNumber(AnyFrameRule):
     source = "RFC 8259 §6"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(context.message).constant
-        if place is not None:
+        constant = hidden_in(context.message).constant
+        if constant is not None:
             text = "NaN and infinities are not JSON values"
-            yield self.of_frame(context, text, pointer=place.pointer, item=place.item)
+            yield self.of_frame(context, text, pointer=constant.pointer, item=constant.item)
 
 
 class LoneSurrogate(AnyFrameRule):
-    r"""A string holds half of a surrogate pair.
+    r"""A string contains half of a surrogate pair.
 
-    **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it refuse it, or replace the lone
-    half.
+    **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it fail, or replace the lone half.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d"}]}}`
 
@@ -107,7 +106,7 @@ class LoneSurrogate(AnyFrameRule):
     source = "RFC 8259 §8.2"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(context.message).half_pair
-        if place is not None:
+        half_pair = hidden_in(context.message).half_pair
+        if half_pair is not None:
             text = "a string holds half of a surrogate pair, which UTF-8 cannot represent"
-            yield self.of_frame(context, text, pointer=place.pointer, item=place.item)
+            yield self.of_frame(context, text, pointer=half_pair.pointer, item=half_pair.item)

@@ -1,4 +1,4 @@
-"""How servers of 2026-07-28 answer over HTTP, and session ids and methods that this revision no longer has."""
+"""HTTP responses since 2026-07-28, and the session ids and HTTP methods that this revision no longer has."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -67,23 +67,25 @@ class ErrorStatus(ExchangeEndRule):
         if http.status is None or http.status in NOT_JUDGED or request is None or not speaks_modern(request):
             return ()
         code = code_of(answer.message)
-        due = 400 if code in _BAD_REQUEST_CODES else 404 if code == METHOD_NOT_FOUND else None
+        expected_status = 400 if code in _BAD_REQUEST_CODES else 404 if code == METHOD_NOT_FOUND else None
         if (
             code == INVALID_PARAMS
             and isinstance(request.message, Request)
             and missing_meta(request.message) is not None
         ):
-            due = 400
-        if due is None or http.status == due:
+            expected_status = 400
+        if expected_status is None or http.status == expected_status:
             return ()
-        return self.in_response(http, session, f"the error {code} is sent with status {http.status} instead of {due}")
+        return self.in_response(
+            http, session, f"the error {code} is sent with status {http.status} instead of {expected_status}"
+        )
 
 
 class NotFoundWithoutError(ExchangeEndRule):
     """A server of the modern era answers a message with 404, but without the error for an unknown method.
 
-    **Why it matters.** Clients take the server for one of an older era and begin a handshake, which it does not support
-    either.
+    **Why it matters.** Clients conclude that the server is of an older era, and begin a handshake, which it does not
+    support either.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `404 Not Found` and nothing else
 
@@ -146,11 +148,11 @@ class SessionHeaderModern(ResponseStartRule):
             return ()
         findings: list[Finding] = []
         if FIELD in http.fields:
-            blamed = self.in_request(http, session, "a request of the modern era carries a session id", NOTE)
-            findings += [finding._replace(blames="client") for finding in blamed]
+            new_findings = self.in_request(http, session, "a request of the modern era carries a session id", NOTE)
+            findings += [finding._replace(blames="client") for finding in new_findings]
         if FIELD in http.answer_fields and http.status in SUCCESS:
-            blamed = self.in_response(http, session, "a request of the modern era is answered with a session id")
-            findings += [finding._replace(blames="server") for finding in blamed]
+            new_findings = self.in_response(http, session, "a request of the modern era is answered with a session id")
+            findings += [finding._replace(blames="server") for finding in new_findings]
         return findings
 
 
@@ -200,8 +202,8 @@ class GetOrDeleteModern(VersionLearningRule, HttpRule):
         findings = [finding._replace(blames="client") for finding in self.in_request(http, session, text, NOTE)]
         if http.status != 405 and http.status not in NOT_JUDGED:
             text = f"{http.method} is answered with status {http.status} instead of 405"
-            blamed = self.in_response(http, session, text, WARNING)
-            findings += [finding._replace(blames="server") for finding in blamed]
+            server_findings = self.in_response(http, session, text, WARNING)
+            findings += [finding._replace(blames="server") for finding in server_findings]
         return findings
 
 
@@ -230,5 +232,5 @@ class BufferingHeader(ResponseStartRule):
         if http.answer_fields.get("x-accel-buffering", "").lower() == "no":
             return ()
         if http.maker in _BUFFERING_PROXIES:
-            return ()  # they do what the field says, and remove it
+            return ()  # these proxies obey the header and remove it
         return self.in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")

@@ -76,8 +76,12 @@ class PostAccept(ResponseStartRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        lack = _missing_media_type(http, (JSON, STREAM)) if messages_of(http) else None
-        return self.in_request(http, session, f"a POST {lack.text}", lack.level) if lack is not None else ()
+        missing_type = _missing_media_type(http, (JSON, STREAM)) if messages_of(http) else None
+        return (
+            self.in_request(http, session, f"a POST {missing_type.text}", missing_type.level)
+            if missing_type is not None
+            else ()
+        )
 
 
 class GetAccept(ResponseStartRule):
@@ -99,15 +103,15 @@ class GetAccept(ResponseStartRule):
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.transported(session)
-        is_client = SESSIONS.holds(rank, era)
-        if rank is not None and not is_client:
+        has_sessions = SESSIONS.holds(rank, era)
+        if rank is not None and not has_sessions:
             return ()
         # Browsers and health checks send such requests.
-        is_probe = not is_client or http.status in _NO_STREAM_STATUSES
-        lack = _missing_media_type(http, (STREAM,))
-        if lack is None:
+        is_probe = not has_sessions or http.status in _NO_STREAM_STATUSES
+        missing_type = _missing_media_type(http, (STREAM,))
+        if missing_type is None:
             return ()
-        return self.in_request(http, session, f"a GET {lack.text}", NOTE if is_probe else lack.level)
+        return self.in_request(http, session, f"a GET {missing_type.text}", NOTE if is_probe else missing_type.level)
 
 
 class RequestContentType(ResponseStartRule):
@@ -143,7 +147,7 @@ class RequestContentType(ResponseStartRule):
 
 
 class OriginAccepted(ResponseStartRule):
-    """A request from a page of another site is served.
+    """A server serves a request from a page of another site.
 
     **Why it matters.** A site can make a visitor's browser send requests to a server on the visitor's own machine, by
     pointing a host name of the site at that machine (DNS rebinding). `Origin` says where the page came from; only a
@@ -197,7 +201,7 @@ class OriginStatus(ExchangeEndRule):
         status = http.status
         if status is None or not 400 <= status < 500 or status in NOT_JUDGED or not http.fields.get("origin"):
             return ()
-        texts = [http.reason, *(text_of_error(seen.message) for seen in http.received)]
+        texts = [http.reason, *(text_of_error(context.message) for context in http.received)]
         if not any("origin" in (text or "").lower() for text in texts):
             return ()
         return self.in_response(http, session, f"a request is refused because of its origin with status {status}")
@@ -214,31 +218,31 @@ class _MissingMediaType(NamedTuple):
 
 
 def _missing_media_type(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | None:
-    """Returns a media type that is not accepted although it is required, or None if there is none.
+    """Returns a required media type that is not accepted, or None if there is none.
 
-    If only a wildcard covers the type, that is worth a warning at most.
+    A type that is accepted only by a wildcard causes at most a warning.
     """
     if "accept" in http.doubled:
         return None  # only the last value is known
-    worst, lacks = 2, ""
+    worst_acceptance, missing_type = 2, ""
     for media in required:
-        cover = _acceptance(http.fields.get("accept", "")[:_MAX_HEADER_CHARS], media)
-        if cover < worst:
-            worst, lacks = cover, media
-    if worst == 2:
+        acceptance = _acceptance(http.fields.get("accept", "")[:_MAX_HEADER_CHARS], media)
+        if acceptance < worst_acceptance:
+            worst_acceptance, missing_type = acceptance, media
+    if worst_acceptance == 2:
         return None
     if "accept" not in http.fields:
         return _MissingMediaType("has no Accept header", None)
     return (
-        _MissingMediaType(f"accepts {lacks} only by a wildcard", WARNING)
-        if worst
-        else _MissingMediaType(f"does not accept {lacks}", None)
+        _MissingMediaType(f"accepts {missing_type} only by a wildcard", WARNING)
+        if worst_acceptance
+        else _MissingMediaType(f"does not accept {missing_type}", None)
     )
 
 
 @lru_cache(256)
 def _acceptance(accept: str, media: str) -> int:
-    """Returns how a media type is accepted: 2 by its name, 1 only by a wildcard, 0 not at all."""
+    """Returns 2 if a media type is accepted by its name, 1 if only by a wildcard, and 0 if not at all."""
     best = 0
     for part in accept.lower().split(","):
         name = media_of(part)
@@ -253,9 +257,9 @@ def _acceptance(accept: str, media: str) -> int:
 
 def _parameter(value: str, name: str) -> str:
     for part in value.split(";")[1:]:
-        key, _, setting = part.partition("=")
+        key, _, parameter_value = part.partition("=")
         if key.strip().lower() == name:
-            return setting.strip().strip('"').lower()
+            return parameter_value.strip().strip('"').lower()
     return ""
 
 

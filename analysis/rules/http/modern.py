@@ -1,4 +1,4 @@
-"""Headers that repeat parts of the message (since 2026-07-28), and servers that do not compare the two."""
+"""Headers that repeat parts of the message (since 2026-07-28), and servers that do not compare them with it."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -88,10 +88,10 @@ class NameHeader(_HeaderRule):
 
 
 class HeaderEncoding(_HeaderRule):
-    """A header repeats a text in a form that may be altered on the way or cannot be read.
+    """A header repeats a text in a form that intermediaries may change or that cannot be read.
 
-    **Why it matters.** Intermediaries may change characters outside ASCII, and spaces at the start or end, so that the
-    header no longer matches the message.
+    **Why it matters.** Intermediaries may change characters outside ASCII, and spaces at the start or end. The header
+    then no longer matches the message.
 
     **On the wire.** `Mcp-Name: überblick`
 
@@ -143,8 +143,8 @@ class ParamHeader(ToolLookupRule):
 class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
     """A server accepts a request whose headers do not match its message.
 
-    **Why it matters.** Intermediaries decide by the headers. With a false header, a client can get a forbidden call
-    past a gateway, so the server must refuse it.
+    **Why it matters.** Intermediaries base their decisions on the headers. With a false header, a client can get a
+    forbidden call past a gateway, so the server must refuse it.
 
     **On the wire.** `Mcp-Name: read` with `{"method":"tools/call","params":{"name":"delete",…}}`, answered with 200
 
@@ -185,14 +185,16 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
             fault = ""
         texts = [known_fault.text for known_fault in known_faults(http)]
         if fault:
-            in_header, in_body = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
-            names = f"MCP-Protocol-Version is {short(in_header)!r}, but {short(in_body)!r} in the message"
-            texts.append("MCP-Protocol-Version is missing" if fault == "missing" else names)
+            header_value, body_value = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
+            mismatch_text = f"MCP-Protocol-Version is {short(header_value)!r}, but {short(body_value)!r} in the message"
+            texts.append("MCP-Protocol-Version is missing" if fault == "missing" else mismatch_text)
         if not texts or is_body_lost(http):
             return ()
         answer = http.received[0].message if http.received else None
         code = code_of(answer) if isinstance(answer, Response) else None
         if http.status == 400 and code in _REFUSAL_CODES:
             return ()
-        how = f"status {http.status}" + ("" if code is None else f" and the error {code}")
-        return self.in_response(http, session, f"a request with wrong headers ({texts[0]}) is answered with {how}")
+        answer_text = f"status {http.status}" + ("" if code is None else f" and the error {code}")
+        return self.in_response(
+            http, session, f"a request with wrong headers ({texts[0]}) is answered with {answer_text}"
+        )

@@ -1,4 +1,4 @@
-"""Redirects: what becomes of a message whose POST is redirected to another address.
+"""Redirects: what happens to a message whose POST is redirected to another address.
 
 Clients follow redirects only within an origin, and repeat the message only if the status requires it. A redirected
 message and its repetition are one call, so these rules are about the server's addresses and not about calls.
@@ -23,8 +23,8 @@ _TO_GET_STATUSES: Final = frozenset({301, 302, 303})
 class RedirectToGet(ExchangeEndRule):
     """A POST is redirected with a status that turns it into a GET.
 
-    **Why it matters.** The message is lost: clients continue with a GET, which has no body, and take its result for the
-    response. Some clients repeat the POST, but none is required to.
+    **Why it matters.** The message is lost: clients continue with a GET, which has no body, and treat its result as the
+    response. Some clients repeat the POST, but they are not required to.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with `302 Found` and `Location: /mcp/`
 
@@ -39,12 +39,12 @@ class RedirectToGet(ExchangeEndRule):
     source = "RFC 9110 §15.4"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        sent = messages_of(http)
-        if not sent or not http.is_redirect:
+        messages = messages_of(http)
+        if not messages or not http.is_redirect:
             return ()
-        what = short(sent[0].method) or "a response"
+        subject = short(messages[0].method) or "a response"
         return self.in_response(
-            http, session, f"{what} is redirected with {status_text(http)}: clients continue with a GET"
+            http, session, f"{subject} is redirected with {status_text(http)}: clients continue with a GET"
         )
 
 
@@ -72,11 +72,11 @@ class RedirectScheme(ExchangeEndRule):
     source = "RFC 9110 §15.4"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        ours, theirs = _scheme_and_host(http.upstream), _scheme_and_host(http.location)
-        if not theirs[0] or ours[1] != theirs[1] or ours[0] == theirs[0]:
+        current, target = _scheme_and_host(http.upstream), _scheme_and_host(http.location)
+        if not target[0] or current[1] != target[1] or current[0] == target[0]:
             return ()
-        advice = f": use {short(_origin(http))} as its URL" if theirs[0] == "https" else ""
-        return self.in_response(http, session, f"the server redirects from {ours[0]} to {theirs[0]}{advice}")
+        advice = f": use {short(_origin(http))} as its URL" if target[0] == "https" else ""
+        return self.in_response(http, session, f"the server redirects from {current[0]} to {target[0]}{advice}")
 
 
 class Redirected(ExchangeEndRule):
@@ -116,7 +116,7 @@ class RedirectNotFollowed(HttpRule):
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with 307 to another host, and nothing more
 
-    **Instead.** Configure in the client the address to which it is redirected.
+    **Instead.** Configure the client with the address to which it is redirected.
     """
 
     id = "http/redirect-not-followed"
@@ -141,10 +141,10 @@ def _origin(http: HttpExchange) -> str:
 
 
 def _scheme_and_host(address: str) -> tuple[str, str]:
-    """Returns scheme and host of an absolute HTTP address, in lower case, or two empty strings for anything else."""
-    scheme, mark, rest = address.lower().partition("://")
-    if not mark or scheme not in ("http", "https"):
+    """Returns the scheme and host of an absolute HTTP address, in lower case, or two empty strings for other texts."""
+    scheme, separator, remainder = address.lower().partition("://")
+    if not separator or scheme not in ("http", "https"):
         return "", ""
-    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0]
+    authority = remainder.partition("/")[0].partition("?")[0].partition("#")[0]
     host, colon, port = authority.rpartition(":")
     return scheme, host if colon and port.isdigit() else authority

@@ -22,7 +22,7 @@ _match_hash: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
 
 
 class _IssuedIdRule(HttpRule):
-    """A rule about ids in responses."""
+    """A rule about session ids in responses."""
 
     who = "server"
     versions = SESSIONS
@@ -30,11 +30,11 @@ class _IssuedIdRule(HttpRule):
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        given = http.answer_fields.get(FIELD)
-        return self.check_issued_id(given, http, session) if given is not None and self.can_judge(http) else ()
+        issued_id = http.answer_fields.get(FIELD)
+        return self.check_issued_id(issued_id, http, session) if issued_id is not None and self.can_judge(http) else ()
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """Returns what is wrong with an id in a response."""
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        """Returns findings about a session id in a response."""
         raise NotImplementedError
 
 
@@ -54,10 +54,12 @@ class SessionIdCharacters(_IssuedIdRule):
     exchanges = OddExchange.OPENING | OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     impact = Impact.CONNECTION
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not _is_newly_issued(given, http) or (given and all("\x21" <= character <= "\x7e" for character in given)):
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not _is_newly_issued(issued_id, http) or (
+            issued_id and all("\x21" <= character <= "\x7e" for character in issued_id)
+        ):
             return ()
-        problem = "has characters that are not visible ASCII" if given else "is empty"
+        problem = "has characters that are not visible ASCII" if issued_id else "is empty"
         return self.in_response(http, session, f"the session id {problem}")
 
 
@@ -79,20 +81,22 @@ class SessionIdWeak(_IssuedIdRule):
     level = WARNING
     impact = Impact.SECURITY
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.get(given)
-        if not given or known is None or not http.is_opening:
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        session_id = http.session_ids.get(issued_id)
+        if not issued_id or session_id is None or not http.is_opening:
             return ()
-        if known.order != http.order:
-            is_other = known.order is not None and known.is_of_opening and http.fields.get(FIELD) != given
+        if session_id.order != http.order:
+            is_of_other_session = (
+                session_id.order is not None and session_id.is_of_opening and http.fields.get(FIELD) != issued_id
+            )
             text = "the session id was already issued to another session"
-            return self.in_response(http, session, text) if is_other else ()
-        if _match_hash(given):
+            return self.in_response(http, session, text) if is_of_other_session else ()
+        if _match_hash(issued_id):
             return ()
-        if given.isdecimal():
+        if issued_id.isdecimal():
             return self.in_response(http, session, "the session id is a number")
-        if len(given) < _MIN_ID_CHARS:
-            return self.in_response(http, session, f"the session id has {len(given)} characters")
+        if len(issued_id) < _MIN_ID_CHARS:
+            return self.in_response(http, session, f"the session id has {len(issued_id)} characters")
         return ()
 
 
@@ -112,12 +116,12 @@ class SessionIdLate(_IssuedIdRule):
     impact = Impact.CONNECTION
     needs_start = True
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.get(given)
-        if known is None or known.order != http.order or known.is_of_opening or FIELD in http.fields:
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        session_id = http.session_ids.get(issued_id)
+        if session_id is None or session_id.order != http.order or session_id.is_of_opening or FIELD in http.fields:
             return ()
-        is_known = session is not None and session.handshake is not None and session.lost_seq < 0
-        if not given or not is_known or session is None or http.session_ids.of_session(session) is not None:
+        is_session_known = session is not None and session.handshake is not None and session.lost_seq < 0
+        if not issued_id or not is_session_known or session is None or http.session_ids.of_session(session) is not None:
             return ()
         return self.in_response(http, session, "a session id is first sent after the response to initialize")
 
@@ -130,25 +134,25 @@ class SessionIdChanged(_IssuedIdRule):
 
     **On the wire.** `> Mcp-Session-Id: 1868a90c…`, answered with `< Mcp-Session-Id: 77d1f0c2…`
 
-    **Instead.** Send the same id, or none, in every response until the session is over.
+    **Instead.** Send the same id, or none, in every response until the session ends.
     """
 
     id = "http/session-id-changed"
     exchanges = OddExchange.OTHER_ID
     impact = Impact.CONNECTION
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        requested = http.fields.get(FIELD)
-        if not requested or given == requested or http.is_opening or FIELD in http.doubled or http.unrecorded:
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        requested_id = http.fields.get(FIELD)
+        if not requested_id or issued_id == requested_id or http.is_opening or FIELD in http.doubled or http.unrecorded:
             return ()
         return self.in_response(http, session, "the response has a different session id than the request")
 
 
 class DeadSessionServed(ResponseStartRule):
-    """A server continues to serve a session that is over.
+    """A server continues to serve a session that has ended.
 
-    **Why it matters.** The session has ended: the server answered 404, which tells the client to begin a new one, or
-    the client sent `DELETE`. The server keeps resources that it should free, and acts for a session that no longer
+    **Why it matters.** The session ended when the server answered 404, which tells the client to begin a new one, or
+    when the client sent `DELETE`. The server keeps resources that it should free, and acts for a session that no longer
     exists.
 
     **On the wire.** `DELETE /mcp`, answered with 200; later `POST /mcp` with the same id, answered with 200
@@ -169,17 +173,17 @@ class DeadSessionServed(ResponseStartRule):
             return ()
         if http.started is None:
             return ()
-        known = http.session_ids.get(http.fields.get(FIELD, ""))
-        if known is None or known.is_alive or http.is_opening or not known.was_invalid_at(http.started):
+        session_id = http.session_ids.get(http.fields.get(FIELD, ""))
+        if session_id is None or session_id.is_alive or http.is_opening or not session_id.was_invalid_at(http.started):
             return ()
-        # Only an earlier DELETE counts: this request may be one itself.
-        was_deleted = known.deleted is not None and known.deleted.seq < http.started.seq
-        how = "had been deleted" if was_deleted else "was answered with 404"
-        is_error = bool(http.received) and all("error" in seen.body for seen in http.received)
-        what = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
-        # Deleting a session that is gone does nothing.
+        # Only an earlier DELETE counts: this request may be a DELETE itself.
+        was_deleted = session_id.deleted is not None and session_id.deleted.seq < http.started.seq
+        end_text = "had been deleted" if was_deleted else "was answered with 404"
+        is_error = bool(http.received) and all("error" in context.body for context in http.received)
+        answer_text = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
+        # A DELETE for a session that no longer exists does nothing.
         level = NOTE if http.method == "DELETE" else None
-        return self.in_response(http, session, f"{what} in a session that {how}", level)
+        return self.in_response(http, session, f"{answer_text} in a session that {end_text}", level)
 
 
 class SessionNotDeleted(Rule):
@@ -218,18 +222,18 @@ class SessionNotDeleted(Rule):
         opening = self._ids.get(session.number)
         if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
             return ()
-        known = opening.session_ids.get(opening.session_ids.of_session(session) or "")
-        if known is None or not known.is_alive or known.last is None:
+        session_id = opening.session_ids.get(opening.session_ids.of_session(session) or "")
+        if session_id is None or not session_id.is_alive or session_id.last is None:
             return ()
-        if known.tried:
-            if known.kept_by in (None, 401, 403, 404, 405, 429):
+        if session_id.tried:
+            if session_id.kept_by in (None, 401, 403, 404, 405, 429):
                 return ()
-            text = f"the session was not ended: its DELETE was refused with status {known.kept_by}"
-            return [self.finding(known.last, text, session=session, blames="unknown")]
-        return [self.finding(known.last, "the session was not ended by DELETE", session=session)]
+            text = f"the session was not ended: its DELETE was refused with status {session_id.kept_by}"
+            return [self.finding(session_id.last, text, session=session, blames="unknown")]
+        return [self.finding(session_id.last, "the session was not ended by DELETE", session=session)]
 
 
-def _is_newly_issued(given: str, http: HttpExchange) -> bool:
+def _is_newly_issued(issued_id: str, http: HttpExchange) -> bool:
     """Whether an exchange issues this id instead of repeating it."""
-    known = http.session_ids.get(given)
-    return http.is_opening or (known is not None and known.order == http.order)
+    session_id = http.session_ids.get(issued_id)
+    return http.is_opening or (session_id is not None and session_id.order == http.order)

@@ -41,17 +41,19 @@ class _MissingIdRule(HttpRule):
         if FIELD in http.fields or http.started is None or http.is_modern or http.is_opening:
             return ()
         if not http.sent and http.method == "POST":
-            return ()  # it is unclear what was sent
+            return ()  # the capture does not show which message was sent
         rank = rank_of(http.fields.get(VERSION_FIELD))
         if rank is not None and not SESSIONS.holds(rank, None):
             return ()
-        given = [session_id for session_id in http.session_ids.issued_to(http.client) if _should_have(http, session_id)]
-        return self.check_missing_id(http, session, given) if given and self.can_judge(http) else ()
+        issued_ids = [
+            session_id for session_id in http.session_ids.issued_to(http.client) if _should_have(http, session_id)
+        ]
+        return self.check_missing_id(http, session, issued_ids) if issued_ids and self.can_judge(http) else ()
 
     def check_missing_id(
-        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+        self, http: HttpExchange, session: Session | None, issued_ids: list[SessionId]
     ) -> Iterable[Finding]:
-        """Returns what is wrong with a request of a client that has received these ids."""
+        """Returns findings about a request of a client that has received these ids."""
         raise NotImplementedError
 
 
@@ -76,24 +78,24 @@ class MissingSessionHeader(_MissingIdRule):
         self.needs_start = False  # type: ignore[misc]
 
     def check_missing_id(
-        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+        self, http: HttpExchange, session: Session | None, issued_ids: list[SessionId]
     ) -> Iterable[Finding]:
-        own = given[-1].session
-        if own is None or not all(
-            session_id.session is not None and session_id.session.observed_start for session_id in given
+        own_session = issued_ids[-1].session
+        if own_session is None or not all(
+            session_id.session is not None and session_id.session.observed_start for session_id in issued_ids
         ):
             return ()
-        level: Level = ERROR if len(given) == 1 else WARNING
+        level: Level = ERROR if len(issued_ids) == 1 else WARNING
         findings = self.in_request(
             http, session, f"{http.method} without the session id that the client received", level
         )
-        return [finding._replace(session=own.number) for finding in findings]
+        return [finding._replace(session=own_session.number) for finding in findings]
 
 
 class MissingSessionNot400(_MissingIdRule):
     """A request without a session id is refused with a status other than 400.
 
-    **Why it matters.** 404 tells the client that its session is over, so it needlessly begins a new one.
+    **Why it matters.** 404 tells the client that its session has ended, so it needlessly begins a new one.
 
     **On the wire.** `POST /mcp` without the id that the client received, answered with `404 Not Found`
 
@@ -113,21 +115,23 @@ class MissingSessionNot400(_MissingIdRule):
         return is_refusal and super().concerns_exchange(hook, like)
 
     def check_missing_id(
-        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+        self, http: HttpExchange, session: Session | None, issued_ids: list[SessionId]
     ) -> Iterable[Finding]:
         if http.method != "POST" and http.status == _METHOD_NOT_ALLOWED:
             return ()
         text = f"a request without a session id is refused with status {http.status}"
         findings = self.in_response(http, session, text, self.level)
-        own = given[-1].session
-        return findings if own is None else [finding._replace(session=own.number) for finding in findings]
+        own_session = issued_ids[-1].session
+        return (
+            findings if own_session is None else [finding._replace(session=own_session.number) for finding in findings]
+        )
 
 
 class UnknownSessionId(ResponseStartRule):
     """A client sends a session id that the server never issued.
 
-    **Why it matters.** The server does not know the id: it was invented, altered in transit, or kept from an earlier
-    run.
+    **Why it matters.** The server does not know the id: the client invented it or kept it from an earlier run, or it
+    was altered in transit.
 
     **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was issued
 
@@ -146,7 +150,7 @@ class UnknownSessionId(ResponseStartRule):
 
     def __init__(self) -> None:
         super().__init__()
-        # A request with an unknown id belongs to a session that began before the recording.
+        # A request with an unknown id seems to belong to a session that began before the recording.
         self.needs_start = False  # type: ignore[misc]
         self._reported: set[str] = set()
         self._checked: set[str] = set()
@@ -162,23 +166,26 @@ class UnknownSessionId(ResponseStartRule):
         ):
             return ()
         ids = http.session_ids
-        known = ids.get(id_)
-        if (known is not None and known.given is not None) or ids.forgotten or http.is_modern:
+        session_id = ids.get(id_)
+        if (session_id is not None and session_id.given is not None) or ids.forgotten or http.is_modern:
             return ()
-        plain = _plain(id_)
+        plain_id = _plain(id_)
         if self._should_compare(id_) and any(
-            other != id_ and _plain(other) == plain and ids.is_issued(other) for other in ids.known()
+            other_id != id_ and _plain(other_id) == plain_id and ids.is_issued(other_id) for other_id in ids.known()
         ):
             text = "the session id differs from the issued one only in case, quotes or spaces"
         elif http.started.t_ns > IDLE_NS:
             text = "the server never issued this session id"
         else:
-            return ()  # it may have been issued before the recording
+            return ()  # the server may have issued the id before the recording
         self._reported.add(id_)
         return self.in_request(http, session, text)
 
     def _should_compare(self, id_: str) -> bool:
-        """Whether to compare an id with all others: each id only once, no hashes, and only up to a limit."""
+        """Records the comparison of an id with all others; returns whether to make it.
+
+        Hashes are not compared, an id is compared only once, and the number of ids is limited.
+        """
         if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MAX_UNKNOWN_SESSION_IDS:
             return False
         self._checked.add(id_)
@@ -207,14 +214,14 @@ class UnknownSessionStatus(ExchangeEndRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.is_modern or not http.received or not all("error" in seen.body for seen in http.received):
+        if http.is_modern or not http.received or not all("error" in context.body for context in http.received):
             return ()
-        if not any("session" in text_of(seen) for seen in http.received) or not lacks_session(http):
+        if not any("session" in text_of(context) for context in http.received) or not lacks_session(http):
             return ()
         if FIELD not in http.fields:
             text = f"a request without a session id is refused with an error and status {http.status}, not 400"
-        elif (known := http.session_ids.get(http.fields[FIELD])) is not None and not known.is_alive:
-            return ()  # `http/dead-session-served` reports it
+        elif (session_id := http.session_ids.get(http.fields[FIELD])) is not None and not session_id.is_alive:
+            return ()  # `http/dead-session-served` reports this
         else:
             text = f"a request with an unknown session id is refused with an error and status {http.status}, not 404"
         return self.in_response(http, session, text)
@@ -242,8 +249,8 @@ class InitializeWithSessionId(ResponseStartRule):
         id_ = http.fields.get(FIELD)
         if not id_ or http.started is None or not http.is_opening:
             return ()
-        known = http.session_ids.get(id_)
-        is_gone = known is not None and known.gone is not None and known.gone.seq < http.started.seq
+        session_id = http.session_ids.get(id_)
+        is_gone = session_id is not None and session_id.gone is not None and session_id.gone.seq < http.started.seq
         text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
         return self.in_request(http, session, text, ERROR if is_gone else WARNING)
 
@@ -267,13 +274,13 @@ class SessionReusedAfter404(ResponseStartRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.get(http.fields.get(FIELD, ""))
-        if known is None or known.gone is None or http.started is None or http.is_opening:
+        session_id = http.session_ids.get(http.fields.get(FIELD, ""))
+        if session_id is None or session_id.gone is None or http.started is None or http.is_opening:
             return ()
-        late_ns = http.started.t_ns - known.gone.t_ns
-        if late_ns <= RACE_NS:
+        delay_ns = http.started.t_ns - session_id.gone.t_ns
+        if delay_ns <= RACE_NS:
             return ()
-        text = f"the session id was answered with 404 {late_ns / 1e9:.0f} s earlier"
+        text = f"the session id was answered with 404 {delay_ns / 1e9:.0f} s earlier"
         return self.in_request(http, session, text)
 
 
@@ -300,7 +307,7 @@ class DeleteWithoutSession(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or not _uses_sessions(http, session):
             return ()
-        # The capture shows no id that the client received, so it has no session to delete.
+        # As far as the capture shows, the client never received an id, so it has no session to delete.
         is_needless = not http.session_ids.issued_to(http.client)
         return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
@@ -310,15 +317,15 @@ def _uses_sessions(http: HttpExchange, session: Session | None) -> bool:
     rank, era = http.transported(session)
     if rank is not None:
         return SESSIONS.holds(rank, era)
-    given = http.session_ids.issued_to(http.client)
+    issued_ids = http.session_ids.issued_to(http.client)
     return any(
         session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
-        for session_id in given
+        for session_id in issued_ids
     )
 
 
 def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
-    """Whether a request should carry an id: its client has received it, and its session is not known to be over."""
+    """Whether a request should have an id: its client has received it, and its session is not known to have ended."""
     if session_id.given is None or http.started is None or session_id.order is None or not session_id.is_of_opening:
         return False
     if (

@@ -34,7 +34,7 @@ _BATCHES: Final = 1
 """The rank of the only revision that has arrays of messages."""
 _ACCEPTED: Final = 202
 _NOT_ABOUT_GET: Final = frozenset({401, 403, 405, 429})
-"""Statuses that refuse a GET for other reasons, or as they should (405)."""
+"""Statuses with which a server may refuse any request, or should refuse a GET (405)."""
 
 
 class NotificationStatus(ExchangeEndRule):
@@ -63,15 +63,15 @@ class NotificationStatus(ExchangeEndRule):
         if any(isinstance(context.message, Response) for context in http.received):
             return ()  # `jsonrpc/notification-answered` reports the response
         if any(echoed(context) is not None for context in http.received):
-            return ()  # `id/echoed-frame` reports it
+            return ()  # `id/echoed-frame` reports this
         if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
-            return ()  # `batch/empty-response` reports it
+            return ()  # `batch/empty-response` reports this
         kind = "a response" if isinstance(http.sent[0].message, Response) else "a notification"
         return self.in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
 
 
 class AcceptedWithBody(ExchangeEndRule):
-    """The status 202 comes with a body.
+    """A response with the status 202 has a body.
 
     **Why it matters.** Status 202 promises no response, so clients do not read the body.
 
@@ -117,17 +117,17 @@ class RequestNotAnswered(ExchangeEndRule):
             return ()
         if http.response_size and (http.status not in WITHOUT_BODY or http.media_type == JSON):
             return ()
-        # A cancellation may have been lost.
+        # If records were lost after a request was sent, its cancellation may be among them.
         requests = [context for context in requests_of(http) if context.message.seq > context.session.lost_seq]
-        cancelled = {ended.request.seq for ended in http.unawaited if ended.outcome is Outcome.CANCELLED}
-        waiting = [
+        cancelled_seqs = {call.request.seq for call in http.unawaited if call.outcome is Outcome.CANCELLED}
+        unanswered_requests = [
             context
             for context in requests
-            if not is_cancelled(context, self.fold) and context.message.seq not in cancelled
+            if not is_cancelled(context, self.fold) and context.message.seq not in cancelled_seqs
         ]
-        if not waiting:
+        if not unanswered_requests:
             return ()
-        text = f"{short(waiting[0].method)} is answered with status {http.status} and nothing else"
+        text = f"{short(unanswered_requests[0].method)} is answered with status {http.status} and nothing else"
         return self.in_response(http, session, text)
 
 
@@ -154,8 +154,10 @@ class ResponseContentType(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not requests_of(http):
             return ()
-        media, said = short(http.media_type), f": {http.response_gist}" if http.response_gist else ""
-        text = f"a request is answered with {media}{said}" if media else f"a response has no content type{said}"
+        media, gist_text = short(http.media_type), f": {http.response_gist}" if http.response_gist else ""
+        text = (
+            f"a request is answered with {media}{gist_text}" if media else f"a response has no content type{gist_text}"
+        )
         return self.in_response(http, session, text)
 
 
@@ -185,14 +187,14 @@ class BodyNotJson(HttpRule):
                     http.sent[0], "the body of the POST is not JSON, so it cannot be read as a message", session=session
                 )
             ]
-        first = http.received[0] if http.received else None
-        if first is None or not is_not_json(first) or http.is_for_stream or not requests_of(http):
+        first_received = http.received[0] if http.received else None
+        if first_received is None or not is_not_json(first_received) or http.is_for_stream or not requests_of(http):
             return ()
         if http.status is None or http.status not in SUCCESS or http.status in WITHOUT_BODY:
             return ()
         return [
             self.finding(
-                first,
+                first_received,
                 f"the response to {short(requests_of(http)[0].method)} has status {http.status}, but is not JSON",
                 session=session,
             )
@@ -200,9 +202,9 @@ class BodyNotJson(HttpRule):
 
 
 class JsonNotSingle(ExchangeEndRule):
-    """The JSON that answers a request is not one response.
+    """The JSON that answers a request is not a single response.
 
-    **Why it matters.** Clients take the body for the response that they are waiting for. A server that also sends other
+    **Why it matters.** Clients treat the body as the response that they are waiting for. A server that also sends other
     messages has to use a stream of events.
 
     **On the wire.** `< {"method":"notifications/message",…}` as the whole body, of type `application/json`
@@ -229,7 +231,7 @@ class JsonNotSingle(ExchangeEndRule):
             message = context.message
             if isinstance(message, (Request, Notification)):
                 if echoed(context) is not None:
-                    # `id/echoed-frame` reports all others.
+                    # `id/echoed-frame` reports all other echoes.
                     text = "the JSON response is the request itself"
                     return [self.finding(context, text, session=session)] if context.method == "ping" else []
                 kind = "a request" if isinstance(message, Request) else "a notification"
@@ -266,8 +268,10 @@ class ResponseIdMismatch(Rule):
         if http is None or message.frames[0].unit != "http_body" or not isinstance(message, Response):
             return ()
         id_ = message.id
-        for sent in http.sent:
-            if isinstance(sent.message, Invalid) or (isinstance(sent.message, Request) and sent.message.id == id_):
+        for sent_context in http.sent:
+            if isinstance(sent_context.message, Invalid) or (
+                isinstance(sent_context.message, Request) and sent_context.message.id == id_
+            ):
                 return ()
         if id_ is None or id_.type == "null" or context.is_converted:
             return ()
@@ -301,9 +305,11 @@ class GetAnswer(ResponseStartRule):
             return ()
         if http.status not in SUCCESS:
             if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
-                return ()  # the refusal may be right, or from someone else
-            known = http.session_ids.get(http.session_id or "")
-            if any("error" in context.body for context in http.received) or (known is not None and known.had_stream):
+                return ()  # the refusal may be right, or may not come from the server
+            session_id = http.session_ids.get(http.session_id or "")
+            if any("error" in context.body for context in http.received) or (
+                session_id is not None and session_id.had_stream
+            ):
                 return ()  # the server may have forgotten the session
             return self.in_response(
                 http,

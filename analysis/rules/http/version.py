@@ -1,4 +1,4 @@
-"""The header that names the revision, over Streamable HTTP."""
+"""The header of Streamable HTTP that names the revision."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -53,7 +53,7 @@ class MissingProtocolVersionHeader(ResponseStartRule):
 class ProtocolVersionMismatch(ResponseStartRule):
     """The header names a revision other than the one in use.
 
-    **Why it matters.** Servers and proxies route by the header, so the request may reach a server that uses another
+    **Why it matters.** Servers and proxies route by this header, so the request may reach a server that uses another
     revision.
 
     **On the wire.** `MCP-Protocol-Version: 2025-06-18` in a session for which 2025-11-25 was agreed on
@@ -72,19 +72,19 @@ class ProtocolVersionMismatch(ResponseStartRule):
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        in_header = http.fields.get(VERSION_FIELD)
-        if in_header is None or rank_of(in_header) is None:
-            return ()  # `http/bad-version-accepted` covers values that are not a revision
-        in_body = body_version(http)
-        if in_body is not None:
-            if in_body == in_header:
+        header_revision = http.fields.get(VERSION_FIELD)
+        if header_revision is None or rank_of(header_revision) is None:
+            return ()  # `http/bad-version-accepted` checks values that are not revisions
+        message_revision = body_version(http)
+        if message_revision is not None:
+            if message_revision == header_revision:
                 return ()
-            text = f"the header names {short(in_header)}, but the message names {short(in_body)}"
+            text = f"the header names {short(header_revision)}, but the message names {short(message_revision)}"
             return self.in_request(http, session, text, ERROR)
-        agreed = required_revision(http, session)
-        if agreed is None or agreed == in_header or http.is_modern:
+        agreed_revision = required_revision(http, session)
+        if agreed_revision is None or agreed_revision == header_revision or http.is_modern:
             return ()
-        text = f"the header names {short(in_header)}, but {short(agreed)} was agreed on"
+        text = f"the header names {short(header_revision)}, but {short(agreed_revision)} was agreed on"
         return self.in_request(http, session, text, WARNING)
 
 
@@ -121,26 +121,28 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        in_header, agreed = http.fields.get(VERSION_FIELD), required_revision(http, session)
-        if in_header is None or agreed is None or in_header == agreed or http.is_modern:
+        header_revision, agreed_revision = http.fields.get(VERSION_FIELD), required_revision(http, session)
+        if header_revision is None or agreed_revision is None or header_revision == agreed_revision or http.is_modern:
             return ()
         if http.status is None or http.status in _NOT_SERVED_STATUSES:
             return ()
-        versions = self._listed.get(http.path, ())
-        if is_date(in_header) and (not versions or in_header in versions):
+        supported_versions = self._listed.get(http.path, ())
+        if is_date(header_revision) and (not supported_versions or header_revision in supported_versions):
             return ()
-        text = f"a request with the revision {short(in_header)} in its header is answered with status {http.status}"
+        text = (
+            f"a request with the revision {short(header_revision)} in its header is answered with status {http.status}"
+        )
         return self.in_response(http, session, text, ERROR)
 
 
 def required_revision(http: HttpExchange, session: Session | None) -> str | None:
-    """Returns the agreed revision that a request must name, or None before the agreement or if it need not name it."""
+    """Returns the agreed revision if a request must name it, or None if it need not or there is none yet."""
     if session is None or http.started is None or http.is_opening or session.handshake is None:
         return None
     if http.sent and body_version(http) is not None:
         return None
     if session.lost_seq >= 0 and FIELD not in http.fields:
-        return None  # it may belong to another session, whose handshake is lost
+        return None  # the request may belong to another session, whose handshake is lost
     if not 0 <= session.agreed_seq < http.started.seq or session.state not in ("init-answered", "ready"):
         return None
     return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_WITH_HEADER else None

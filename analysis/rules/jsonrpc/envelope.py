@@ -1,4 +1,4 @@
-"""The envelope of messages: version, method, params, and whether an id asks for a response."""
+"""The envelope of messages: the version, the method, the params, and the id that asks for a response."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -19,16 +19,16 @@ _OUTCOME: Final = frozenset({"result", "error"})
 
 
 class EnvelopeRule(Rule):
-    """A rule about the members of an object, whether it is a message or not."""
+    """A rule about the members of an object, whether or not it is a message."""
 
     oddities = Odd.ENVELOPE
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Check a message."""
+        """Checks a message."""
         return self._check(context)
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """Check an object that is not a message."""
+        """Checks an object that is not a message."""
         return iter(()) if context.is_stray_body else self._check(context)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ class EnvelopeRule(Rule):
         return iter(()) if body is None else self.check_members(context, body)
 
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
-        """What is wrong with the members."""
+        """Yields findings about the members."""
         raise NotImplementedError
 
 
@@ -145,7 +145,8 @@ class ReservedMethod(EnvelopeRule):
 class MethodWithResult(EnvelopeRule):
     """A message has a method and a result, or a method and an error.
 
-    **Why it matters.** Some receivers treat it as a request and answer it; others treat it as a response and do not.
+    **Why it matters.** Some receivers treat the message as a request and answer it; others treat it as a response and
+    do not.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"method":"tools/list","result":{"tools":[]}}`
 
@@ -157,14 +158,14 @@ class MethodWithResult(EnvelopeRule):
 
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and not _OUTCOME.isdisjoint(body):
-            other = "result" if "result" in body else "error"
-            yield self.finding(context, f"method and {other} are in one message: is it a request or a response?")
+            outcome = "result" if "result" in body else "error"
+            yield self.finding(context, f"method and {outcome} are in one message: is it a request or a response?")
 
 
 class ParamsByPosition(EnvelopeRule):
     """The params are an array.
 
-    **Why it matters.** JSON-RPC allows arguments by position, but MCP only by name: it defines no order for them.
+    **Why it matters.** JSON-RPC allows arguments by position. MCP allows them only by name, and defines no order.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":["echo",{}]}`
 
@@ -201,7 +202,8 @@ class ParamsNotObject(EnvelopeRule):
 class ParamsNull(EnvelopeRule):
     """The params are null.
 
-    **Why it matters.** No schema allows null. Most receivers treat it as absent, but strict parsers refuse the message.
+    **Why it matters.** No schema allows null. Most receivers treat null params as absent, but strict parsers refuse the
+    message.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":null}`
 
@@ -220,7 +222,7 @@ class ParamsNull(EnvelopeRule):
 class UnknownMember(Rule):
     """A message has a member that JSON-RPC does not define.
 
-    **Why it matters.** At best, receivers ignore it. It belongs in `params._meta` or `result._meta`.
+    **Why it matters.** At best, receivers ignore the member. It belongs in `params._meta` or `result._meta`.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"ping","timestamp":1767225600}`
 
@@ -298,7 +300,7 @@ class NotificationAnswered(Rule):
     exchanges = OddExchange.SENT
     source = "2025-03-26 basic/index"
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
         is_success = http.status is not None and 200 <= http.status < 300
         if not is_success or not 0 < len(http.sent) < MAX_BODY_MESSAGES:
             return
@@ -314,7 +316,7 @@ class NotificationAnswered(Rule):
 
 
 def is_asked_for(name: str, context: MessageContext) -> bool:
-    """Whether a method is a request that the sender of the message may send in its revision."""
+    """Whether a method belongs to a request that the sender of a message may send in its revision."""
     method = METHODS.get(name)
     if method is None or not method.is_request or isinstance(context.message, Invalid):
         return False
@@ -322,7 +324,7 @@ def is_asked_for(name: str, context: MessageContext) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """The JSON type of a value, with its article."""
+    """Returns the JSON type of a value, with an article."""
     if value is None:
         return "null"
     if isinstance(value, bool):

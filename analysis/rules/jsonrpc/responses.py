@@ -16,7 +16,7 @@ from analysis.rules.odd_exchange import OddExchange
 from captures.limits import MEMBERS
 
 _CONCISE: Final = 300
-"""The most characters of an error message that counts as concise."""
+"""The most characters that a concise error message has."""
 _MAX_DOUBTS: Final = 64
 _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 
@@ -25,11 +25,11 @@ class ResponseRule(Rule):
     """A rule about an odd response."""
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Check a response."""
+        """Checks a response."""
         return self.check_response(context, context.message) if isinstance(context.message, Response) else iter(())
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
-        """What is wrong with a response."""
+        """Yields findings about a response."""
         raise NotImplementedError
 
 
@@ -39,12 +39,12 @@ class ErrorRule(ResponseRule):
     oddities = Odd.ERROR
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
-        """What is wrong with the response."""
+        """Yields findings about the response's error object, if it has one."""
         error = answer.error
         return self.check_error(context, error) if answer.is_error and isinstance(error, dict) else iter(())
 
     def check_error(self, context: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
-        """What is wrong with its error object."""
+        """Yields findings about an error object."""
         raise NotImplementedError
 
 
@@ -138,11 +138,11 @@ class _Doubts(NamedTuple):
     """Messages that may explain errors without an id."""
 
     excuses: dict[Side, int]
-    """For each side, how many of its messages the peer may have been unable to read, and has not answered yet."""
+    """For each side, the number of its messages that the peer may be unable to read and has not answered yet."""
     suspects: dict[Side, list[MessageContext]]
-    """For each side, its errors that nothing explains so far."""
+    """For each side, the errors without an id that nothing explains so far."""
     probes: dict[int, int]
-    """For each session, the probe that an error without an id has answered."""
+    """For each session, the number of the probe that an error without an id has answered."""
 
 
 class ErrorWithoutId(Rule):
@@ -159,28 +159,28 @@ class ErrorWithoutId(Rule):
     """
 
     id = "jsonrpc/error-without-id"
-    # Everything that `is_hard_to_read` checks.
+    # These are all oddities that `is_hard_to_read` checks for.
     oddities = Odd.ENVELOPE | Odd.MEMBER | Odd.LARGE | Odd.LINE_END | Odd.UNPAIRED | Odd.REUSED | Odd.WITHOUT_ID
     level = WARNING
     exchanges = OddExchange.RECEIVED
     source = "2025-11-25 basic/index (error responses); JSON-RPC 2.0 §5"
 
-    # A line that may begin a multi-line message is held back, and its answer may come before it is judged. The next
-    # message of the other side releases all such lines, so only then is an error judged.
+    # A line that may begin a multi-line message is held back, and the response to it may arrive before it is judged.
+    # The next message of the other side releases all such lines, so errors are judged only then.
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
         doubts, side = self._doubts(context.session), context.message.sender
-        suspects = doubts.suspects["server" if side == "client" else "client"]
+        errors = doubts.suspects["server" if side == "client" else "client"]
         findings: list[Finding] = []
         if not is_hard_to_read(context):
-            findings += [self._finding(suspect) for suspect in suspects if suspect.message.seq < context.message.seq]
+            findings += [self._finding(error) for error in errors if error.message.seq < context.message.seq]
             if findings:
-                suspects.clear()
+                errors.clear()
         else:
-            explained = next((suspect for suspect in suspects if suspect.message.seq > context.message.seq), None)
-            if explained is not None:
-                suspects.remove(explained)
-                doubts.excuses[side] -= 1  # `on_anomaly` is about to count it
+            explained_error = next((error for error in errors if error.message.seq > context.message.seq), None)
+            if explained_error is not None:
+                errors.remove(explained_error)
+                doubts.excuses[side] -= 1  # `on_anomaly` is about to count this message
         if not any(doubts.suspects.values()):
             self.watch(context.session, False)
         return findings
@@ -202,21 +202,21 @@ class ErrorWithoutId(Rule):
         if answer.sender == "server" and context.http is not None and (is_body or context.http.method != "GET"):
             return  # `on_messages_exchanged` decides when the status is known
         doubts = self._doubts(context.session)
-        other: Side = "server" if answer.sender == "client" else "client"
-        if doubts.excuses[other]:
-            doubts.excuses[other] -= 1
+        peer: Side = "server" if answer.sender == "client" else "client"
+        if doubts.excuses[peer]:
+            doubts.excuses[peer] -= 1
             return
         probe = _probe(self.fold) if answer.sender == "server" and context.state == "new" else None
         if probe is not None and probe != doubts.probes.get(context.session.number):
             doubts.probes[context.session.number] = probe
             return  # a server of the handshake era may answer a probe with any error
-        suspects = doubts.suspects[answer.sender]
-        suspects.append(context)
+        errors = doubts.suspects[answer.sender]
+        errors.append(context)
         self.watch(context.session, True)
-        if len(suspects) > _MAX_DOUBTS:
-            yield self._finding(suspects.pop(0))
+        if len(errors) > _MAX_DOUBTS:
+            yield self._finding(errors.pop(0))
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
         if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)) or http.unrecorded:
             return
         if http.method == "GET":
@@ -226,22 +226,23 @@ class ErrorWithoutId(Rule):
             if isinstance(answer, Response) and answer.is_error and _is_nameless(answer):
                 yield self._finding(context)
 
-    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - it does not matter how the capture ended
         doubts: _Doubts | None = session.memory.get(self.id)
         if doubts is not None:
-            for suspects in doubts.suspects.values():
-                yield from map(self._finding, suspects)
+            for errors in doubts.suspects.values():
+                yield from map(self._finding, errors)
 
     def _finding(self, context: MessageContext) -> Finding:
         text = "an error without an id, although all earlier messages were readable"
         return self.finding(context, with_guess(text, context.guessed_request))
 
     def _doubts(self, session: Session) -> _Doubts:
-        # If the capture began in mid-session, earlier messages may explain one error of each side. Lost records may
-        # explain any number of them.
-        first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _MAX_DOUBTS
+        # If the capture began in the middle of a session, earlier messages may explain one error of each side. Lost
+        # records may explain any number of errors.
+        initial_count = 0 if session.observed_start else 1 if session.lost_seq < 0 else _MAX_DOUBTS
         doubts = self.state_for(
-            session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
+            session,
+            lambda: _Doubts({"client": initial_count, "server": initial_count}, {"client": [], "server": []}, {}),
         )
         assert isinstance(doubts, _Doubts)
         return doubts
@@ -308,8 +309,8 @@ class ErrorCodeNotInteger(ErrorRule):
         if "code" not in error:
             yield self.finding(context, "the error has no code", pointer="/error")
         elif not _is_integer(id_of(error["code"])):
-            number = isinstance(error["code"], float)
-            kind = "a number with a fraction" if number else kind_of(error["code"])
+            is_fraction = isinstance(error["code"], float)
+            kind = "a number with a fraction" if is_fraction else kind_of(error["code"])
             yield self.finding(context, f"the code of the error is {kind}, not an integer", pointer="/error/code")
 
 
@@ -380,10 +381,10 @@ def is_hard_to_read(context: MessageContext) -> bool:
 
 
 def _probe(fold: Fold) -> int | None:
-    """The number of the open probe for the modern era, unless the client has very many open requests."""
+    """Returns the number of the open probe for the modern era, or None if none is open or too many requests are."""
     table = fold.tables["client"]
-    waiting = table.waiting() if len(table) <= _MAX_DOUBTS else []
-    return next((call.request.seq for call in waiting if call.request.method == "server/discover"), None)
+    open_calls = table.waiting() if len(table) <= _MAX_DOUBTS else []
+    return next((call.request.seq for call in open_calls if call.request.method == "server/discover"), None)
 
 
 def _is_nameless(answer: Response) -> bool:
