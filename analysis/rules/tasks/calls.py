@@ -26,7 +26,7 @@ _KEY: Final = "tools that run only as tasks"
 
 
 class _RequiredTaskRule(ToolLookupRule):
-    """The base of the rules about tools that run only as tasks; few servers have any."""
+    """The base class of the rules about tools that run only as tasks; few servers have any."""
 
     versions = TASKS
     methods = _CALL_METHODS
@@ -45,7 +45,7 @@ class _RequiredTaskRule(ToolLookupRule):
         return self.check_result(context) if _KEY in context.session.memory else ()
 
     def entry_without_task(self, context: MessageContext) -> ListedItem | None:
-        """Returns the tool of a call if it runs only as a task and the call does not ask for one, or None."""
+        """Returns the tool of a call if it runs only as a task and the call does not ask for one, else None."""
         params = context.request.params if context.request is not None else None
         if _KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
             return None
@@ -54,7 +54,7 @@ class _RequiredTaskRule(ToolLookupRule):
 
 
 class ForbiddenTool(ToolLookupRule):
-    """A call asks to run a tool as a task, but the tool does not declare that it can.
+    """A call asks to run a tool as a task, but the tool does not declare that it supports this.
 
     **Why it matters.** The server refuses the call, or runs it and answers when it has ended, while the client expects
     a task.
@@ -200,8 +200,8 @@ class NotCreated(ToolLookupRule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if method in CALLS:
-            is_asked = self.id in like.session.learned
-            return hook == "request" or (is_asked and like.message.sender not in METHODS[method].senders(like.rank))
+            is_requested = self.id in like.session.learned
+            return hook == "request" or (is_requested and like.message.sender not in METHODS[method].senders(like.rank))
         return super().concerns(hook, method, like)
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
@@ -318,8 +318,12 @@ class DuplicateId(TaskReportRule):
 
 def _tool_support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem, Any] | None:
     """Returns the tool of a call and its `taskSupport`, or None if the server does not support tasks for calls."""
-    declared = context.session.declared.get("handshake")
-    if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALL_CAPABILITY):
+    declaration = context.session.declared.get("handshake")
+    if (
+        declaration is None
+        or "tasks" not in declaration.capabilities
+        or not has(declaration.capabilities, _CALL_CAPABILITY)
+    ):
         return None
     entry = rule.entry(context)
     if entry is None:
@@ -332,8 +336,8 @@ def _receiver_capabilities(session: Session, side: Side) -> dict[str, Any] | Non
     """Returns the capabilities that the receiver of a request declared, or None if they are unknown."""
     if side == "client":
         return session.client_capabilities
-    declared = session.declared.get("handshake")
-    return declared.capabilities if declared is not None else None
+    declaration = session.declared.get("handshake")
+    return declaration.capabilities if declaration is not None else None
 
 
 def _path(method: str) -> str:
