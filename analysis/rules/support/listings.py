@@ -260,7 +260,7 @@ def _listing_in_session(member: str, name: str) -> Callable[[Session], Listing]:
 
     def listing_of(session: Session) -> Listing:
         listing: Listing | None = session.memory.get(key)
-        if listing_of is None:
+        if listing is None:
             listing = session.memory[key] = Listing(member, name)
         return listing
 
