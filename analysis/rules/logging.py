@@ -177,7 +177,7 @@ class _PerRequest(Rule):
 
 
 class NotRequested(_PerRequest):
-    """A log message comes although no open request asks for any.
+    """A server sends a log message although no open request asks for any.
 
     **Why it matters.** Since 2026-07-28 each request says whether its client wants log messages. Clients that do not
     want them may be unable to handle them, and may drop the connection.
@@ -252,7 +252,7 @@ class Secret(Rule):
 
 
 class InvalidLevelAccepted(Rule):
-    """A level that does not exist is accepted.
+    """A server accepts a level that does not exist.
 
     **Why it matters.** The client believes that it has set a level, but which messages it gets is undefined.
 
@@ -287,7 +287,7 @@ class InvalidLevelAccepted(Rule):
 
 
 class Flood(Rule):
-    """More than a hundred log messages come within a second.
+    """A server sends more than a hundred log messages within a second.
 
     **Why it matters.** Log messages share the connection with responses, which queue behind them.
 

@@ -124,7 +124,7 @@ class NotInVersion(Rule):
 
 
 class WrongDirection(Rule):
-    """A method is sent by the side that may only receive it.
+    """A message has a method that its sender may only receive.
 
     **Why it matters.** The other side has no handler for it. Often two programs are connected the wrong way round, or a
     client uses a server library.
@@ -141,7 +141,7 @@ class WrongDirection(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both hooks
         definition, sender = METHODS.get(method), like.message.sender
-        # In some revision the sender must not send it.
+        # There is a revision in which the sender must not send the method.
         return definition is not None and not all(sender in definition.senders(rank) for rank in range(len(REVISIONS)))
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
@@ -153,7 +153,7 @@ class WrongDirection(Rule):
             and "client" in context.http.unrecorded
             and context.message.frames[0].unit == "http_body"
         ):
-            return  # it may be an echo
+            return  # the request may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             yield self.finding(context, f"the {context.message.sender} must not send {method.name}", pointer="/method")

@@ -105,7 +105,7 @@ def _in_pair(context: MessageContext, call: Call) -> Odd:
 
 def _in_bytes(message: Message, frame: Frame) -> Odd:
     """Returns the oddities in the bytes of a message; `NOTHING` if the message `is_as_written`."""
-    if frame.body is not None:  # a flawless frame is one message; at most, its values hide a member
+    if frame.body is not None:  # a flawless frame is one message, and at most hides a member
         return NOTHING if is_as_written(message) else Odd.HIDING
     oddities = NOTHING
     if isinstance(message, Invalid):

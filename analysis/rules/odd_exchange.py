@@ -73,15 +73,19 @@ def oddities_in(http: HttpExchange, session: Session | None) -> OddExchange:
 
 
 def _in_messages(http: HttpExchange) -> OddExchange:
-    oddities, sent, received = USUAL, http.sent, http.received
-    if len(sent) != 1 or type(sent[0].message) is not Request or sent[0].message.index is not None:
+    oddities, sent_contexts, received_contexts = USUAL, http.sent, http.received
+    if (
+        len(sent_contexts) != 1
+        or type(sent_contexts[0].message) is not Request
+        or sent_contexts[0].message.index is not None
+    ):
         oddities |= OddExchange.SENT
-    for context in sent:
+    for context in sent_contexts:
         if context.method == "initialize":
             oddities |= OddExchange.OPENING
         elif context.method == LISTEN:
             oddities |= OddExchange.LISTENING
-    if not all(map(_is_usual_answer, received)) or (http.over is not None and not received):
+    if not all(map(_is_usual_answer, received_contexts)) or (http.over is not None and not received_contexts):
         oddities |= OddExchange.RECEIVED
     return oddities
 

@@ -48,7 +48,7 @@ class _PageRule(Rule):
 
 
 class UnknownCursor(_PageRule):
-    """A cursor is sent that the session did not receive in any list.
+    """A request has a cursor that the session did not receive in any list.
 
     **Why it matters.** Only the server that issued a cursor understands it: if it is invented, changed or outdated, the
     response is an error or the wrong page.
@@ -75,7 +75,7 @@ class UnknownCursor(_PageRule):
 
 
 class ForeignCursor(_PageRule):
-    """A cursor is sent that was issued for another list.
+    """A request has a cursor that was issued for another list.
 
     **Why it matters.** The response is an error, or the wrong page.
 

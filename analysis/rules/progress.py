@@ -291,7 +291,7 @@ class TotalChanged(_OfToken):
 
 
 class Flood(Rule):
-    """Progress of one request is reported more than fifty times within a second.
+    """A side reports the progress of one request more than fifty times within a second.
 
     **Why it matters.** Users cannot follow such frequent changes, and each report delays the responses that queue
     behind it.
@@ -377,8 +377,8 @@ def cancelled_seq(token: Token, fold: Fold) -> int | None:
 
 def _requests_in(context: MessageContext) -> list[Request]:
     """Returns the client's requests in the exchange of a message, or an empty list on stdio."""
-    sent = () if context.http is None else context.http.sent
-    return [sent_context.message for sent_context in sent if isinstance(sent_context.message, Request)]
+    sent_contexts = () if context.http is None else context.http.sent
+    return [sent_context.message for sent_context in sent_contexts if isinstance(sent_context.message, Request)]
 
 
 def _number(value: Any) -> float | None:

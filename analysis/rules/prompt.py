@@ -172,10 +172,10 @@ class UnknownArgument(_Listed):
     source = "2024-11-05 server/prompts"
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
-        entry, arguments = prompt_of(context, request), params_of(request).get("arguments")
-        if entry is None or not isinstance(arguments, dict) or not isinstance(entry.item.get("arguments", []), list):
+        prompt, arguments = prompt_of(context, request), params_of(request).get("arguments")
+        if prompt is None or not isinstance(arguments, dict) or not isinstance(prompt.item.get("arguments", []), list):
             return
-        known_names = {name for _, name in arguments_of(entry.item)}
+        known_names = {name for _, name in arguments_of(prompt.item)}
         for name in islice(arguments, MAX_PROMPT_ARGUMENTS):
             if name not in known_names and len(known_names) < MAX_PROMPT_ARGUMENTS:
                 escaped_name = step(short(name))

@@ -15,7 +15,7 @@ from captures.record import Record
 LINGERING_NS: Final = 5_000_000_000
 """How long a server may keep running after its stdin was closed."""
 PATIENT_NS: Final = 1_000_000_000
-"""How long a client must have waited before a signal for it to show that the server had to be killed."""
+"""The shortest wait before a client's signal that shows that the client had to kill the server."""
 HASTY_NS: Final = 100_000_000
 """The shortest time that a client must wait after closing the server's stdin before it sends a signal."""
 
@@ -112,7 +112,7 @@ class ServerLeft(_AtServersEnd):
 
 
 class ExitStatus(_AtServersEnd):
-    """The server ends with a status other than 0, or by a signal that the recorder did not pass on.
+    """The server exits with a status other than 0, or is ended by a signal that the recorder did not pass on.
 
     **Why it matters.** Some hosts treat this as a crash and restart the server, or stop using it.
 

@@ -332,7 +332,7 @@ class AbandonedRequest(Rule):
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         for call in ending.left if ending.reason != "open" else ():
-            # The client left, and could have resumed the stream.
+            # The client left the stream, and could have resumed it.
             if call.is_ended_by_leaving:
                 yield from self._late_findings(session, call)
 

@@ -109,10 +109,10 @@ class AcknowledgedMore(ListenMessageRule):
     methods = frozenset({ACKNOWLEDGED})
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        granted, requested = subscription.acknowledged, subscription.requested
-        if granted is None or subscription.acknowledgements != 1:
+        granted_filter, requested_filter = subscription.acknowledged, subscription.requested
+        if granted_filter is None or subscription.acknowledgements != 1:
             return ()
-        extra_members = _beyond(granted, requested)
+        extra_members = _beyond(granted_filter, requested_filter)
         if not extra_members:
             return ()
         text = f"the acknowledgement grants more than was requested: {', '.join(extra_members)}"
@@ -135,10 +135,10 @@ class AcknowledgedLess(ListenMessageRule):
     methods = frozenset({ACKNOWLEDGED})
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        granted, requested = subscription.acknowledged, subscription.requested
-        if granted is None or subscription.acknowledgements != 1:
+        granted_filter, requested_filter = subscription.acknowledged, subscription.requested
+        if granted_filter is None or subscription.acknowledgements != 1:
             return ()
-        missing_members = _beyond(requested, granted)
+        missing_members = _beyond(requested_filter, granted_filter)
         if not missing_members:
             return ()
         text = f"the acknowledgement grants less than was requested: {', '.join(missing_members)} is missing"

@@ -141,7 +141,7 @@ class StateInvented(_Retry):
 
 
 class StateOnOtherRequest(Rule):
-    """A state is sent with a call other than the one that it belongs to.
+    """A call has the state of another call.
 
     **Why it matters.** A state represents the progress of one call. With another call it is meaningless, or bypasses
     checks that the server would have made for that call.

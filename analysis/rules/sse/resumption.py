@@ -25,7 +25,7 @@ from analysis.rules.support.exchanges import (
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
-"""The fraction of the requested delay that a client must wait at least; it is below 1 because clocks differ."""
+"""The smallest fraction of the requested delay that a client may wait; it is below 1 because clocks differ."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
@@ -167,7 +167,7 @@ class UnknownLastEventId(ExchangeEndRule):
 
 
 class ResumeNotGet(ResponseStartRule):
-    """A stream is resumed by a POST.
+    """A client resumes a stream with a POST.
 
     **Why it matters.** A POST carries a message and opens a new stream. Servers do not look for an event id in it.
 
@@ -352,8 +352,7 @@ class ResumptionInModern(Rule):
 def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
     """Returns the received events that have the id of the preceding event, but different data."""
     repeats: list[RepeatedEventId] = []
-    last_named: Frame | None = None
-    """The last event with an explicit id."""
+    last_named: Frame | None = None  # the last event with an explicit id
     if http.session_id is None or http.started is None or not http.is_unbroken:
         return repeats
     for context in http.received:

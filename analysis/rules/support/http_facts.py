@@ -1,4 +1,4 @@
-"""Faults in the headers of modern HTTP requests that repeat values from the body.
+"""Faults in the headers with which modern HTTP requests repeat values from the body.
 
 They are computed once for each exchange, because several rules need them: the rules about the client's headers, and the
 rule about servers that accept faulty headers.
@@ -31,7 +31,7 @@ NAMED: Final = {
 }
 """Methods whose requests have an `Mcp-Name` header, each with the member of the params that the header repeats."""
 FRESH_UNTIL: Final = "http tools until"
-"""The key in a session's memory for the time when its list of tools expires; absent if it does not."""
+"""The key in a session's memory for the time when its list of tools expires; absent if the list does not expire."""
 
 _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
 _MAX_ARGUMENT_DEPTH: Final = 32

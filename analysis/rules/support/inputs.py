@@ -1,4 +1,4 @@
-"""Input requests: requests to the client in an interim result. In older revisions, servers send real requests."""
+"""Input requests, which a server puts into an interim result. In older revisions, servers send requests instead."""
 
 from collections.abc import Iterator
 from itertools import islice

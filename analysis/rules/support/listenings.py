@@ -88,8 +88,8 @@ def is_change(context: MessageContext) -> bool:
 
 def requests_in(context: MessageContext) -> list[Request]:
     """Returns the client's requests in the exchange of a message, or an empty list on stdio."""
-    sent = () if context.http is None else context.http.sent
-    return [sent_context.message for sent_context in sent if isinstance(sent_context.message, Request)]
+    sent_contexts = () if context.http is None else context.http.sent
+    return [sent_context.message for sent_context in sent_contexts if isinstance(sent_context.message, Request)]
 
 
 def is_named(context: MessageContext) -> bool:

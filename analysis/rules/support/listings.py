@@ -117,7 +117,7 @@ class Listing:
         self._single: tuple[_Walk, ListPage, bytes | None] | None = None
 
     def record_page(self, context: MessageContext) -> ListPage:
-        """Record a result of the list, only on the first call; returns the same page to all rules."""
+        """Records a result of the list on the first call; returns the same page to all rules."""
         if self._last is not None and self._last[0] is context.message:
             return self._last[1]
         page = self._take(context)
@@ -268,7 +268,7 @@ def _listing_in_session(member: str, name: str) -> Callable[[Session], Listing]:
 
 
 tools_of: Final = _listing_in_session("tools", "name")
-"""Returns the list of the tools of a session."""
+"""Returns the tool list of a session."""
 prompts_of: Final = _listing_in_session("prompts", "name")
 resources_of: Final = _listing_in_session("resources", "uri")
 templates_of: Final = _listing_in_session("resourceTemplates", "uriTemplate")

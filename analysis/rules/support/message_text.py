@@ -52,9 +52,9 @@ class _LastRead(Generic[T]):
 
     def __call__(self, frames: tuple[Frame, ...]) -> T:
         """Returns the function's result for some frames, from the cache if they are the latest frames."""
-        last = self._last
-        if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
-            return last[1]
+        cached = self._last
+        if cached is not None and cached[0][0] is frames[0] and len(cached[0]) == len(frames):
+            return cached[1]
         result = self._make(frames)
         self._last = (frames, result)
         return result
@@ -210,7 +210,7 @@ class _Constant:
 
 
 def hidden_in(message: Message) -> Hidden:
-    """Returns the locations of values in the frames of a message that parsers hide."""
+    """Returns the locations of the values that parsers hide in the frames of a message."""
     if is_as_written(message):
         return Hidden()
     return _read_again(message.frames) if is_value(message) else Hidden()
@@ -232,7 +232,7 @@ def _read_again(frames: tuple[Frame, ...]) -> Hidden:
 
 
 class _Reading:
-    """A parser that notices odd values."""
+    """A JSON parser that notices odd values."""
 
     def __init__(self) -> None:
         self.is_odd = False

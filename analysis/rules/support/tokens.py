@@ -77,7 +77,7 @@ class Tokens:
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
     def record_request(self, context: MessageContext, fold: Fold) -> Token | None:
-        """Record a request, only on the first call; returns its token, or None if it carries none."""
+        """Records a request on the first call; returns its token, or None if it carries none."""
         request = context.message
         frame, index = request.frames[0], request.index
         if self._last_request[0] == frame.seq and self._last_request[1] == index:
@@ -134,7 +134,7 @@ class Tokens:
         return self._last.get((requester, token))
 
     def add_unseen(self, requester: Side, exchange: int | None, token: Id) -> Token:
-        """Add a token whose request the capture lacks; returns it."""
+        """Adds a token whose request the capture lacks; returns it."""
         new_token = Token(token, requester, exchange)
         self._hold(new_token)
         self._last_report = None, None, None

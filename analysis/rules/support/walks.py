@@ -92,7 +92,7 @@ class Walks:
         )
 
     def record_page(self, context: MessageContext) -> Page:
-        """Record a result of a list request, only on the first call; returns it as a page."""
+        """Records a result of a list request on the first call; returns it as a page."""
         if self._last is None or self._last[0] is not context.message:
             self._last = context.message, self._take(context)
         return self._last[1]
@@ -130,7 +130,7 @@ class Walks:
         return walk, 0
 
     def _next(self, walk: _Walk, depth: int, request: Request, next_cursor: object, seq: int) -> bool:
-        """Remember the cursor of the next page; returns whether it leads back to an earlier page."""
+        """Records the cursor of the next page; returns whether it leads back to an earlier page."""
         if not isinstance(next_cursor, str):
             return False
         cursor = id_of(next_cursor)

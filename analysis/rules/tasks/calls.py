@@ -104,11 +104,11 @@ class RequiredTool(_RequiredTaskRule):
     impact = Impact.MESSAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(context) if _KEY in context.session.memory else None
-        if entry is None:
+        tool = self.entry_without_task(context) if _KEY in context.session.memory else None
+        if tool is None:
             return ()
         text = "a tool that runs only as a task is called without task"
-        return [self.finding(context, text, pointer="/params", related=(entry.seq,))]
+        return [self.finding(context, text, pointer="/params", related=(tool.seq,))]
 
 
 class RequiredNotRefused(_RequiredTaskRule):
@@ -130,24 +130,24 @@ class RequiredNotRefused(_RequiredTaskRule):
     about = frozenset({CALL})
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(context)
-        if entry is None or context.request is None:
+        tool = self.entry_without_task(context)
+        if tool is None or context.request is None:
             return ()
         text = "a tool that runs only as a task is run without one"
-        return [self.finding(context, text, pointer="/result", related=(entry.seq, context.request.seq))]
+        return [self.finding(context, text, pointer="/result", related=(tool.seq, context.request.seq))]
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
         code, response = code_of(context.message), context.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
         if not response.id.pairs or (context.http is not None and context.http.status not in _SUCCESS_STATUSES):
-            return ()  # refused before the server checked the tool
-        entry = self.entry_without_task(context)
-        if entry is None or context.request is None:
+            return ()  # the server refused the call before it checked the tool
+        tool = self.entry_without_task(context)
+        if tool is None or context.request is None:
             return ()
         level = NOTE if code == INVALID_REQUEST else None
         text = f"a call to a tool that runs only as a task is refused with {shown(code)}, not {METHOD_NOT_FOUND}"
-        related = (entry.seq, context.request.seq)
+        related = (tool.seq, context.request.seq)
         return [self.finding(context, text, pointer="/error/code", related=related, level=level)]
 
 
@@ -325,11 +325,11 @@ def _tool_support(rule: ToolLookupRule, context: MessageContext) -> tuple[Listed
         or not has(declaration.capabilities, _CALL_CAPABILITY)
     ):
         return None
-    entry = rule.entry(context)
-    if entry is None:
+    tool = rule.entry(context)
+    if tool is None:
         return None
-    execution = entry.item.get("execution", {})
-    return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
+    execution = tool.item.get("execution", {})
+    return tool, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
 
 
 def _receiver_capabilities(session: Session, side: Side) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Rules about what executors report about their tasks: shapes, statuses, times and lists."""
+"""Rules about the reports of executors on their tasks: shapes, statuses, times and lists."""
 
 import re
 from collections import OrderedDict

@@ -326,8 +326,8 @@ def _says(text: str, value: Any) -> bool:
     if text == value:
         return True
     # Having the parser refuse text that is not JSON would cost more than everything else here.
-    first = text[:1] if text[:1] > " " else text.lstrip()[:1]
-    if first not in _STARTS.get(type(value), "-0123456789") or not first:
+    first_character = text[:1] if text[:1] > " " else text.lstrip()[:1]
+    if first_character not in _STARTS.get(type(value), "-0123456789") or not first_character:
         return False
     try:
         return bool(orjson.loads(text) == value)

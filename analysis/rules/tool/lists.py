@@ -64,7 +64,7 @@ class DuplicateName(Listed):
 
 
 class Name(PageRule):
-    """The name of a tool is empty, too long (over 128 characters), or contains more than letters, digits and `_-.`.
+    """The name of a tool is empty, longer than 128 characters, or has characters other than letters, digits and `_-.`.
 
     **Why it matters.** Hosts pass names to model providers, which refuse invalid names, and often the whole request.
 
@@ -195,7 +195,7 @@ class SchemaDialect(PageRule):
 
 
 class ListOrder(Listed):
-    """A list of the same tools comes in a different order.
+    """A server lists the same tools in a different order.
 
     **Why it matters.** Tool definitions are at the beginning of a prompt. In a different order they miss the provider's
     prompt cache, so each turn costs the full price.

@@ -86,11 +86,13 @@ class RepeatedCall(Rule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         calls: _Calls | None = session.memory.get(self.id)
         for equal_calls in calls.repeated() if calls is not None else ():
-            first, *later = (RecordRef(*frame) for frame in equal_calls.frames)
+            first_frame, *later_frames = (RecordRef(*frame) for frame in equal_calls.frames)
             text = f"{CALL} {equal_calls.name} was called {equal_calls.count:,} times with the same arguments"
             cost = f"{equal_calls.waited_ns // 1_000_000:,} ms of waiting and {equal_calls.bytes:,} bytes of responses"
-            text = f"{text} (frames {first.seq} to {later[-1].seq}): {cost}"
-            finding = self.finding(first, text, session=session, related=[frame_ref.seq for frame_ref in later])
+            text = f"{text} (frames {first_frame.seq} to {later_frames[-1].seq}): {cost}"
+            finding = self.finding(
+                first_frame, text, session=session, related=[frame_ref.seq for frame_ref in later_frames]
+            )
             yield finding._replace(method=CALL)
 
 

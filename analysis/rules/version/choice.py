@@ -422,7 +422,7 @@ class MixedOnConnection(Rule):
         return ()
 
     def _is_reported(self, context: MessageContext) -> bool:
-        """Mark the mix of eras as reported; returns whether it already was, even if the finding was replaced."""
+        """Marks the mix of eras as reported; returns whether it already was, even if the finding was replaced."""
         is_reported: bool = context.session.memory.get(_MIXED, False)
         context.session.memory[_MIXED] = True
         return is_reported
