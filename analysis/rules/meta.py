@@ -382,21 +382,21 @@ def _fault(key: str) -> str:
     return f"its name {_fault_of(name, '-_.', 'letter or digit') or 'is invalid'}"
 
 
-def _fault_of(part: str, inside: str, first: str) -> str:
+def _fault_of(part: str, punctuation: str, first_kind: str) -> str:
     """Returns what is wrong with a label or a name, or an empty string if it is valid.
 
     Args:
         part: the label or name.
-        inside: the characters other than letters and digits that it may contain, but not at its ends.
-        first: the kind of character that it must begin with.
+        punctuation: the characters other than letters and digits that it may contain, but not at its ends.
+        first_kind: the kind of character that it must begin with.
     """
     invalid_character = next(
-        (character for character in part if not _is_plain(character) and character not in inside), None
+        (character for character in part if not _is_plain(character) and character not in punctuation), None
     )
     if invalid_character is not None:
         return f"contains {invalid_character!r}"
-    if not _is_plain(part[0]) or (first == "letter" and part[0].isdigit()):
-        return f"begins with {part[0]!r}, not with a {first}"
+    if not _is_plain(part[0]) or (first_kind == "letter" and part[0].isdigit()):
+        return f"begins with {part[0]!r}, not with a {first_kind}"
     return "" if _is_plain(part[-1]) else f"ends with {part[-1]!r}, not with a letter or digit"
 
 

@@ -254,19 +254,19 @@ class Slow(Rule):
             return ()
         token = request.meta["progressToken"]
         if isinstance(token, str) or type(token) is int:
-            tokens: _Tokens = self.state_for(context.session, OrderedDict)
-            tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
-            if len(tokens) > _MAX_REMEMBERED_REQUESTS:
-                tokens.popitem(last=False)
+            progress_times: _Tokens = self.state_for(context.session, OrderedDict)
+            progress_times[request.sender, id_of(token)] = (request.seq, request.t_ns)
+            if len(progress_times) > _MAX_REMEMBERED_REQUESTS:
+                progress_times.popitem(last=False)
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         params = context.body.get("params")
         if isinstance(params, dict):
-            tokens: _Tokens = self.state_for(context.session, OrderedDict)
+            progress_times: _Tokens = self.state_for(context.session, OrderedDict)
             key = other_side(context.message.sender), id_of(params.get("progressToken"))
-            if key in tokens:
-                tokens[key] = (tokens[key][0], context.message.t_ns)
+            if key in progress_times:
+                progress_times[key] = (progress_times[key][0], context.message.t_ns)
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
@@ -277,13 +277,13 @@ class Slow(Rule):
 
     def _late(self, context: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
         request, since_ns = call.request, call.started_ns
-        tokens: _Tokens | None = context.session.memory.get(self.id)
-        if tokens:
+        progress_times: _Tokens | None = context.session.memory.get(self.id)
+        if progress_times:
             token = request.meta.get("progressToken")
             key = request.sender, id_of(token)
-            seq, progress_ns = tokens.get(key, (-1, 0))
+            seq, progress_ns = progress_times.get(key, (-1, 0))
             if seq == request.seq:
-                del tokens[key]
+                del progress_times[key]
                 since_ns = max(since_ns, progress_ns)
         limit = SLOW_PING_NS if request.method == "ping" else SLOW_NS
         if ended_ns - since_ns > limit and request.method not in _BLOCKING:

@@ -304,12 +304,17 @@ class RetryIgnored(ExchangeEndRule):
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        resumed = http.resumes
-        if resumed is None or resumed.over is None or http.started is None or resumed.ended_by != "complete":
+        resumed_exchange = http.resumes
+        if (
+            resumed_exchange is None
+            or resumed_exchange.over is None
+            or http.started is None
+            or resumed_exchange.ended_by != "complete"
+        ):
             return ()
-        retry_ms, waited_ns = _retry_of(resumed), http.started.t_ns - resumed.over.t_ns
+        retry_ms, waited_ns = _retry_of(resumed_exchange), http.started.t_ns - resumed_exchange.over.t_ns
         # A request that was already in transit when the stream ended did not ignore the delay.
-        if retry_ms is None or http.started.seq < resumed.over.seq or waited_ns >= retry_ms * _MS * TOLERANCE:
+        if retry_ms is None or http.started.seq < resumed_exchange.over.seq or waited_ns >= retry_ms * _MS * TOLERANCE:
             return ()
         text = f"the client reconnects after {waited_ns // _MS} ms instead of {retry_ms} ms"
         return self.in_request(http, session, text)

@@ -54,7 +54,7 @@ class Token:
         self.earlier: int | None = None
         """Number of another request that carried the token and was still open."""
         self.is_shared = False
-        """Whether progress may belong to that other request."""
+        """Whether progress may belong to that request instead."""
         self.is_of_task = False
         """Whether the response created a task, which keeps the token."""
         self.task: Task | None = None

@@ -113,9 +113,9 @@ class Walks:
             return Page()  # the whole list is on one page, as usual
         walk, depth = self._walk_of(request)
         self._walks[request.method] = walk
-        loops = self._next(walk, depth, request, result.get("nextCursor"), context.message.seq)
-        repeated, related = self._repeated(walk, depth, request.method, result, context.message.seq)
-        return Page(loops, repeated, related, _scope(walk, result, context.message.seq))
+        is_loop = self._next(walk, depth, request, result.get("nextCursor"), context.message.seq)
+        positions, related_seqs = self._repeated(walk, depth, request.method, result, context.message.seq)
+        return Page(is_loop, positions, related_seqs, _scope(walk, result, context.message.seq))
 
     def _walk_of(self, request: Request) -> tuple[_Walk, int]:
         cursor = cursor_of(request)
@@ -156,7 +156,7 @@ class Walks:
         items = result.get(list_members[0]) if list_members is not None else None
         if list_members is None or not isinstance(items, list):
             return (), ()
-        positions, seqs, current_place = list[int](), set[int](), (depth, seq)
+        positions, related_seqs, current_place = list[int](), set[int](), (depth, seq)
         for index, item in enumerate(items[: ITEMS - self._items]):
             name = item.get(list_members[1]) if isinstance(item, dict) else None
             if not isinstance(name, str):
@@ -164,10 +164,10 @@ class Walks:
             first_place = walk.items.setdefault(name, current_place)
             if first_place[0] != depth:
                 positions.append(index)
-                seqs.add(first_place[1])
+                related_seqs.add(first_place[1])
             elif first_place[1] == seq:
                 self._items += 1
-        return tuple(positions), tuple(sorted(seqs))
+        return tuple(positions), tuple(sorted(related_seqs))
 
 
 def walks_of(session: Session) -> Walks:

@@ -49,8 +49,8 @@ class _RequiredTaskRule(ToolLookupRule):
         params = context.request.params if context.request is not None else None
         if _KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
             return None
-        support = _tool_support(self, context)
-        return support[0] if support is not None and support[1] == "required" else None
+        tool_support = _tool_support(self, context)
+        return tool_support[0] if tool_support is not None and tool_support[1] == "required" else None
 
 
 class ForbiddenTool(ToolLookupRule):
@@ -80,11 +80,11 @@ class ForbiddenTool(ToolLookupRule):
         params = context.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        support = _tool_support(self, context)
-        if support is None or support[1] != "forbidden":
+        tool_support = _tool_support(self, context)
+        if tool_support is None or tool_support[1] != "forbidden":
             return ()
         text = "the call asks for a task, but the tool does not support tasks"
-        return [self.finding(context, text, pointer="/params/task", related=(support[0].seq,))]
+        return [self.finding(context, text, pointer="/params/task", related=(tool_support[0].seq,))]
 
 
 class RequiredTool(_RequiredTaskRule):
@@ -225,8 +225,8 @@ class NotCreated(ToolLookupRule):
         capabilities = _receiver_capabilities(context.session, context.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):
             return ()
-        support = _tool_support(self, context) if request.method == CALL else None
-        if support is not None and support[1] == "forbidden":
+        tool_support = _tool_support(self, context) if request.method == CALL else None
+        if tool_support is not None and tool_support[1] == "forbidden":
             return ()
         text = f"{request.method} asked for a task, but the result has none"
         return [self.finding(context, text, pointer="/result", related=(request.seq,))]

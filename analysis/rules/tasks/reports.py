@@ -127,13 +127,13 @@ class CreatedAtChanged(TaskReportRule):
         if report.task is None:
             return
         times: _Times = report.task.memory.setdefault(self.id, _Times())
-        created, updated = (_time_of(report.body.get(name)) for name in _TIME_MEMBERS)
-        for name, text in _contradictions(context, times, created, updated):
+        created_at, updated_at = (_time_of(report.body.get(name)) for name in _TIME_MEMBERS)
+        for name, text in _contradictions(context, times, created_at, updated_at):
             if text not in times.reported:
                 times.reported.add(text)
                 related = () if times.seq < 0 else (times.seq,)
                 yield self.finding(context, text, pointer=f"{report.pointer}/{name}", related=related)
-        times.created, times.updated = created or times.created, updated or times.updated
+        times.created, times.updated = created_at or times.created, updated_at or times.updated
         times.seq, times.t_ns = context.message.seq, context.message.t_ns
 
 
@@ -308,13 +308,13 @@ def _time_of(value: object) -> datetime | None:
 
 
 def _contradictions(
-    context: MessageContext, times: _Times, created: datetime | None, updated: datetime | None
+    context: MessageContext, times: _Times, created_at: datetime | None, updated_at: datetime | None
 ) -> Iterator[tuple[str, str]]:
-    if _is_before(updated, created):
+    if _is_before(updated_at, created_at):
         yield "lastUpdatedAt", "a task was last updated before it was created"
-    if _is_before(created, times.created) or _is_before(times.created, created):
+    if _is_before(created_at, times.created) or _is_before(times.created, created_at):
         yield "createdAt", "createdAt has changed"
-    elif _is_before(updated, times.updated) and not may_cross(context, times.t_ns):
+    elif _is_before(updated_at, times.updated) and not may_cross(context, times.t_ns):
         yield "lastUpdatedAt", "lastUpdatedAt moves backwards"
 
 
