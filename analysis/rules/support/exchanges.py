@@ -36,8 +36,8 @@ class HttpRule(Rule):
     media: ClassVar[str | None] = None
     """The media type of the response, JSON or a stream; None for all."""
     needs_body: ClassVar[bool] = False
-    """Whether the rule judges the server's response. It then reports nothing if the response body, whose messages may
-    explain the response, is not in the capture, or if the client is redirected to an address that has yet to respond."""
+    """Whether the rule judges the server's response. It then reports nothing if the capture lacks the response body,
+    whose messages may explain the response, or if the client is redirected to an address that has yet to respond."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         if self.media is not None and like.media_type != self.media:

@@ -54,7 +54,7 @@ def _is_private(host: str) -> bool:
 
 
 def _place(address: str) -> tuple[str, int | None] | None:
-    """Returns the host and the port of an address, with one name for all hosts that are this machine, or None."""
+    """Returns the host and the port of an address, or None if it has no host; this machine always has the same name."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port

@@ -179,7 +179,7 @@ def end_of(task: Task) -> StatusReport | None:
 
 
 def may_cross(context: MessageContext, t_ns: int) -> bool:
-    """Whether a message may have overtaken an earlier one of its sender, because two HTTP streams have no order."""
+    """Whether a message may have been sent before one that came earlier, because two HTTP streams have no order."""
     return context.session.is_http and context.message.t_ns - t_ns <= RACE_NS
 
 
