@@ -59,7 +59,7 @@ class _SharedMemberRule(Rule):
     def decisive_words(self, hook: str, method: str, _like: MessageContext) -> Words | None:
         if method in LISTS:
             return "result" if hook == "result" else "envelope"
-        # If such a message cannot have these objects itself, only those in which its sender names itself remain.
+        # A message of a method without such objects can have them only in its envelope, where its sender names itself.
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -72,7 +72,7 @@ class _SharedMemberRule(Rule):
         return self.capped(self.check(context), _REPORTED)
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        """What is wrong with a message."""
+        """Yields the findings about a message."""
         raise NotImplementedError
 
 
@@ -99,11 +99,11 @@ class NotObject(_MetaRule):
     source = "2024-11-05 schema"
 
     def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
+        pointers = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if context.era == "modern" and isinstance(context.message, Request):
-            odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # `modern/*` reports it
+            pointers = [pointer for pointer in pointers if pointer != "/params/_meta"]  # `modern/*` reports it
         return self.capped(
-            (self.finding(context, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED
+            (self.finding(context, "_meta is not an object", pointer=pointer) for pointer in pointers), _REPORTED
         )
 
 
@@ -115,8 +115,8 @@ class InvalidKey(_MetaRule):
 
     **On the wire.** `< {"id":3,"result":{"content":[],"_meta":{"com..example/cost":1}}}`
 
-    **Instead.** Use labels separated by dots and a slash after them, such as `com.example/`, then a name of letters and
-    digits with `-`, `_`, `.` in between.
+    **Instead.** Use a prefix of labels separated by dots, with a slash at the end, such as `com.example/`, and then a
+    name of letters and digits with `-`, `_` or `.` in between.
     """
 
     id = "meta/invalid-key"
@@ -124,8 +124,8 @@ class InvalidKey(_MetaRule):
     source = "2025-06-18 basic/index"
 
     def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        parts = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.capped((finding for findings in parts for finding in findings), _REPORTED)
+        findings_by_object = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+        return self.capped((finding for findings in findings_by_object for finding in findings), _REPORTED)
 
     def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
@@ -150,8 +150,8 @@ class ReservedPrefix(_MetaRule):
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
     def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        parts = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.capped((finding for findings in parts for finding in findings), _REPORTED)
+        findings_by_object = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+        return self.capped((finding for findings in findings_by_object for finding in findings), _REPORTED)
 
     def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
@@ -182,24 +182,26 @@ class TraceContext(_MetaRule):
         return self._of(context, meta)
 
     def _of(self, context: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
-        where = f"/{part_of(context)}/_meta"
-        parent = meta.get("traceparent")
+        meta_pointer = f"/{part_of(context)}/_meta"
+        traceparent = meta.get("traceparent")
         if "traceparent" in meta and not (
-            isinstance(parent, str) and len(parent) <= MAX_EXAMINED_ITEMS and _is_traceparent(parent)
+            isinstance(traceparent, str) and len(traceparent) <= MAX_EXAMINED_ITEMS and _is_traceparent(traceparent)
         ):
             yield self.finding(
-                context, "traceparent does not have the form that the W3C defines", pointer=f"{where}/traceparent"
+                context,
+                "traceparent does not have the form that the W3C defines",
+                pointer=f"{meta_pointer}/traceparent",
             )
         for name in sorted(_TRACE):
             if name in meta and not isinstance(meta[name], str):
-                yield self.finding(context, f"{name} is not a string", pointer=f"{where}/{name}")
+                yield self.finding(context, f"{name} is not a string", pointer=f"{meta_pointer}/{name}")
 
 
 class IconScheme(_SharedMemberRule):
     """The address of an icon is neither an `https:` nor a `data:` URI.
 
-    **Why it matters.** Clients must accept only `https:` and `data:`. With other schemes an icon could run a script or
-    read a file of the user.
+    **Why it matters.** Clients must accept only `https:` and `data:`. With other schemes, an icon could run a script or
+    read one of the user's files.
 
     **On the wire.** `< …"icons":[{"src":"file:///usr/share/icons/note.png"}]`
 
@@ -215,15 +217,17 @@ class IconScheme(_SharedMemberRule):
     source = "2025-11-25 basic/index"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            for where, icon in icons(place):
+        for pointer, owner in annotated_objects(context):
+            for icon_pointer, icon in icons(owner):
                 source = icon.get("src")
                 scheme = _scheme(source) if isinstance(source, str) else None
-                name = scheme[1].lower() if scheme is not None else "https"
-                if name not in ("https", "data"):
-                    must = "; clients must reject it" if name in _REJECTED else ""
-                    text = f"the icon has the scheme {name}, not https or data{must}"
-                    yield self.finding(context, text, pointer=f"{pointer}{where}/src", blames=context.message.sender)
+                scheme_name = scheme[1].lower() if scheme is not None else "https"
+                if scheme_name not in ("https", "data"):
+                    consequence = "; clients must reject it" if scheme_name in _REJECTED else ""
+                    text = f"the icon has the scheme {scheme_name}, not https or data{consequence}"
+                    yield self.finding(
+                        context, text, pointer=f"{pointer}{icon_pointer}/src", blames=context.message.sender
+                    )
 
 
 class IconSize(_SharedMemberRule):
@@ -244,16 +248,16 @@ class IconSize(_SharedMemberRule):
     source = "2025-11-25 schema Icon"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            for where, icon in icons(place):
+        for pointer, owner in annotated_objects(context):
+            for icon_pointer, icon in icons(owner):
                 sizes, theme = icon.get("sizes"), icon.get("theme")
                 for index, size in enumerate(islice(sizes, MAX_EXAMINED_ITEMS)) if isinstance(sizes, list) else ():
                     if isinstance(size, str) and not _is_size(size):
                         text = f"the size {short(size)!r} of an icon is neither WxH nor any"
-                        yield self.finding(context, text, pointer=f"{pointer}{where}/sizes/{index}")
+                        yield self.finding(context, text, pointer=f"{pointer}{icon_pointer}/sizes/{index}")
                 if isinstance(theme, str) and theme not in ("light", "dark"):
                     text = f"the theme {short(theme)!r} of an icon is neither light nor dark"
-                    yield self.finding(context, text, pointer=f"{pointer}{where}/theme")
+                    yield self.finding(context, text, pointer=f"{pointer}{icon_pointer}/theme")
 
 
 class AnnotationTime(_SharedMemberRule):
@@ -274,9 +278,9 @@ class AnnotationTime(_SharedMemberRule):
     source = "2025-06-18 server/resources"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            time = member(place.get("annotations"), "lastModified")
-            if isinstance(time, str) and (len(time) > _MAX_TIMESTAMP_CHARS or not _is_time(time)):
+        for pointer, owner in annotated_objects(context):
+            timestamp = member(owner.get("annotations"), "lastModified")
+            if isinstance(timestamp, str) and (len(timestamp) > _MAX_TIMESTAMP_CHARS or not _is_time(timestamp)):
                 text = "lastModified is not an ISO 8601 timestamp"
                 yield self.finding(context, text, pointer=f"{pointer}/annotations/lastModified")
 
@@ -297,20 +301,20 @@ class MimeType(_SharedMemberRule):
     source = "2024-11-05 server/prompts"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            if "mimeType" not in place and "icons" not in place:
+        for pointer, annotated_object in annotated_objects(context):
+            if "mimeType" not in annotated_object and "icons" not in annotated_object:
                 continue
-            for where, owner in [("", place), *icons(place)]:
-                mime, kind = owner.get("mimeType"), owner.get("type")
-                if not isinstance(mime, str):
+            for owner_pointer, owner in [("", annotated_object), *icons(annotated_object)]:
+                mime_type, kind = owner.get("mimeType"), owner.get("type")
+                if not isinstance(mime_type, str):
                     continue
-                if not _is_mime(mime):
-                    text = f"the MIME type {short(mime)!r} is not of the form type/subtype"
-                elif isinstance(kind, str) and kind in _A and not mime.lower().startswith(f"{kind}/"):
-                    text = f"the MIME type of {_A[kind]} is {short(mime)!r}"
+                if not _is_mime(mime_type):
+                    text = f"the MIME type {short(mime_type)!r} is not of the form type/subtype"
+                elif isinstance(kind, str) and kind in _A and not mime_type.lower().startswith(f"{kind}/"):
+                    text = f"the MIME type of {_A[kind]} is {short(mime_type)!r}"
                 else:
                     continue
-                yield self.finding(context, text, pointer=f"{pointer}{where}/mimeType")
+                yield self.finding(context, text, pointer=f"{pointer}{owner_pointer}/mimeType")
 
 
 class ImplementationEmpty(Rule):
@@ -367,7 +371,7 @@ _TRACE: Final = frozenset({"tracestate", "baggage"})
 
 
 def _fault(key: str) -> str:
-    """Which part of an invalid key is at fault, and why."""
+    """Returns which part of an invalid key is at fault, and why."""
     prefix, slash, name = key.partition("/") if "/" in key else ("", "", key)
     for label in prefix.split(".") if slash else ():
         if not label:
@@ -378,26 +382,28 @@ def _fault(key: str) -> str:
     return f"its name {_fault_of(name, '-_.', 'letter or digit') or 'is invalid'}"
 
 
-def _fault_of(part: str, inside: str, first: str) -> str:
-    """Returns what is wrong with a label or a name, or an empty string if nothing is.
+def _fault_of(part: str, punctuation: str, first_kind: str) -> str:
+    """Returns what is wrong with a label or a name, or an empty string if it is valid.
 
     Args:
-        part: the text.
-        inside: the characters that it may contain besides letters and digits, but not at its ends.
-        first: what it must begin with.
+        part: the label or name.
+        punctuation: the characters other than letters and digits that it may contain, but not at its ends.
+        first_kind: the kind of character that it must begin with.
     """
-    odd = next((character for character in part if not _is_plain(character) and character not in inside), None)
-    if odd is not None:
-        return f"contains {odd!r}"
-    if not _is_plain(part[0]) or (first == "letter" and part[0].isdigit()):
-        return f"begins with {part[0]!r}, not with a {first}"
+    invalid_character = next(
+        (character for character in part if not _is_plain(character) and character not in punctuation), None
+    )
+    if invalid_character is not None:
+        return f"contains {invalid_character!r}"
+    if not _is_plain(part[0]) or (first_kind == "letter" and part[0].isdigit()):
+        return f"begins with {part[0]!r}, not with a {first_kind}"
     return "" if _is_plain(part[-1]) else f"ends with {part[-1]!r}, not with a letter or digit"
 
 
 def _is_reserved(key: str, rank: int | None) -> bool:
     labels = key.partition("/")[0].split(".", MAX_EXAMINED_ITEMS)
-    is_of_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED
-    is_of_now = len(labels) > 1 and labels[1] in _RESERVED
+    is_reserved_in_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED
+    is_reserved_now = len(labels) > 1 and labels[1] in _RESERVED
     if rank is None:
-        return is_of_2025_06_18 and is_of_now
-    return is_of_now if rank >= _SETTLED else is_of_2025_06_18
+        return is_reserved_in_2025_06_18 and is_reserved_now
+    return is_reserved_now if rank >= _SETTLED else is_reserved_in_2025_06_18

@@ -18,7 +18,7 @@ _ELSEWHERE: Final = frozenset({"initialize", "server/discover"})
 
 
 class UnprefixedNotification(Rule):
-    """A notification is sent without its prefix `notifications/`.
+    """A notification is sent without the prefix `notifications/`.
 
     **Why it matters.** SDKs do not know the name and drop the message silently, so the handshake hangs, progress is
     lost, or the call is not cancelled.
@@ -95,7 +95,7 @@ class UnknownNotification(Rule):
 class NotInVersion(Rule):
     """A method is used in a revision that does not have it.
 
-    **Why it matters.** The other side need not know the method: it may refuse the request or drop the notification.
+    **Why it matters.** The other side may not know the method, and then refuses the request or drops the notification.
 
     **On the wire.** In 2025-03-26, `< {"id":4,"method":"elicitation/create",…}`; in the modern era,
     `> {"id":9,"method":"ping",…}`
@@ -124,7 +124,7 @@ class NotInVersion(Rule):
 
 
 class WrongDirection(Rule):
-    """A method is sent by the side that may only receive it.
+    """A message has a method that its sender may only receive.
 
     **Why it matters.** The other side has no handler for it. Often two programs are connected the wrong way round, or a
     client uses a server library.
@@ -140,9 +140,9 @@ class WrongDirection(Rule):
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both hooks
-        known, sender = METHODS.get(method), like.message.sender
-        # In some revision the sender must not send it.
-        return known is not None and not all(sender in known.senders(rank) for rank in range(len(REVISIONS)))
+        definition, sender = METHODS.get(method), like.message.sender
+        # There is a revision in which the sender must not send the method.
+        return definition is not None and not all(sender in definition.senders(rank) for rank in range(len(REVISIONS)))
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
         method, rank = _method(context), _rank(context)
@@ -153,7 +153,7 @@ class WrongDirection(Rule):
             and "client" in context.http.unrecorded
             and context.message.frames[0].unit == "http_body"
         ):
-            return  # it may be an echo
+            return  # the request may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             yield self.finding(context, f"the {context.message.sender} must not send {method.name}", pointer="/method")
@@ -166,19 +166,19 @@ class WrongDirection(Rule):
 
 
 def _method(context: MessageContext) -> Method | None:
-    """Returns the method of a message, or None if no revision defines exactly this name."""
+    """Returns the method of a message, or None if no revision defines a method of exactly this name."""
     message = context.message
     return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
 
 
 def _rank(context: MessageContext) -> int | None:
-    """Returns the revision by which methods are judged, or None if it is not certain."""
+    """Returns the rank of the revision in which a message's method is judged, or None if that is uncertain."""
     session, message = context.session, context.message
     is_agreed = context.state in ("init-answered", "ready")
     if isinstance(message, Request) and message.sender == "client" and context.era == "modern":
         if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
             return _settled(rank_of(session.handshake))
-        # After a handshake it may belong to either era.
+        # After a handshake, the request may belong to either era.
         rank = NEWEST if context.rank is None else context.rank
         return rank if speaks_modern(context) and not is_agreed and rank >= MODERN else None
     if context.era == "modern":
@@ -187,5 +187,5 @@ def _rank(context: MessageContext) -> int | None:
 
 
 def _settled(rank: int | None) -> int | None:
-    """The rank, or None for a revision that a handshake cannot agree on, which another rule reports."""
+    """Returns the rank, or None if no handshake can agree on its revision, which another rule reports."""
     return None if rank is None or rank >= MODERN else rank

@@ -33,11 +33,11 @@ _ALNUM: Final = _LETTERS | frozenset("0123456789")
 _EXTENSIONS: Final = 100
 """The most extensions of one message that are checked."""
 _NESTED: Final = 8
-"""How deep capabilities are compared."""
+"""The deepest level of nested capabilities that is compared."""
 
 
 class _Envelope(Rule):
-    """The base of the rules about a request's envelope in the modern era."""
+    """The base class of the rules about a request's envelope in the modern era."""
 
     oddities = Odd.INCOMPLETE
     sender = "client"
@@ -59,7 +59,7 @@ class _Envelope(Rule):
 
 
 class _IncompleteEnvelopeRule(Rule):
-    """The base of the rules about responses to requests with an incomplete envelope."""
+    """The base class of the rules about responses to requests with an incomplete envelope."""
 
     oddities = Odd.INCOMPLETE
     sender = "server"
@@ -182,8 +182,8 @@ class IncompleteAccepted(_IncompleteEnvelopeRule):
 
     **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"result":{"resultType":"complete",…}}`
 
-    **Instead.** Refuse it with -32602. A server of both eras may treat a request without an envelope as one of the
-    handshake era, and answer it without `resultType`.
+    **Instead.** Refuse it with -32602. A server that supports both eras may treat a request without an envelope as one
+    of the handshake era, and answer it without `resultType`.
     """
 
     id = "modern/incomplete-accepted"
@@ -193,9 +193,9 @@ class IncompleteAccepted(_IncompleteEnvelopeRule):
     source = _INDEX
 
     def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
-        lack = missing_meta(request)
-        if lack is not None and not response.is_error and result_type(response) is not None:
-            text = f"the request is served although it lacks {_LACKS[lack]}"
+        missing_part = missing_meta(request)
+        if missing_part is not None and not response.is_error and result_type(response) is not None:
+            text = f"the request is served although it lacks {_LACKS[missing_part]}"
             yield self.finding(context, text, related=(request.seq,))
 
 
@@ -216,15 +216,17 @@ class IncompleteWrongCode(_IncompleteEnvelopeRule):
     source = _INDEX
 
     def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
-        lack, code = missing_meta(request), code_of(response) if response.is_error else None
-        if lack is None or code is None or not context.session.server_is_modern:
+        missing_part, code = missing_meta(request), code_of(response) if response.is_error else None
+        if missing_part is None or code is None or not context.session.server_is_modern:
             return
-        fine = {INVALID_PARAMS, UNSUPPORTED_VERSION} | ({HEADER_MISMATCH} if context.http is not None else set())
+        accepted_codes = {INVALID_PARAMS, UNSUPPORTED_VERSION} | (
+            {HEADER_MISMATCH} if context.http is not None else set()
+        )
         method = METHODS.get(request.method)
         if method is None or not method.is_defined(NEWEST if context.rank is None else context.rank):
-            fine.add(METHOD_NOT_FOUND)
-        if code not in fine:
-            text = f"the request lacks {_LACKS[lack]}, but is refused with {code}, not {INVALID_PARAMS}"
+            accepted_codes.add(METHOD_NOT_FOUND)
+        if code not in accepted_codes:
+            text = f"the request lacks {_LACKS[missing_part]}, but is refused with {code}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -250,7 +252,7 @@ class MissingResultType(Rule):
         result, request = context.body["result"], context.request
         if not isinstance(result, dict) or isinstance(result.get("resultType"), str) or request is None:
             return ()
-        # A server of both eras treats a request without a version as one of the handshake era.
+        # A server that supports both eras treats a request without a version as one of the handshake era.
         if not context.session.server_is_modern or PROTOCOL_VERSION not in request.meta:
             return ()
         return [self.finding(context, "the result has no resultType", pointer="/result", related=(request.seq,))]
@@ -396,10 +398,10 @@ class MissingCapabilityErrorShape(Rule):
             return
         if not speaks_modern(context):
             return
-        required = data_of(response).get("requiredCapabilities")
-        if not isinstance(required, dict):
+        required_capabilities = data_of(response).get("requiredCapabilities")
+        if not isinstance(required_capabilities, dict):
             yield self.finding(context, "the error names no requiredCapabilities", pointer="/error/data")
-        elif _is_declared(required, request.meta.get(CLIENT_CAPABILITIES)):
+        elif _is_declared(required_capabilities, request.meta.get(CLIENT_CAPABILITIES)):
             text = "the request declared all capabilities that the error names"
             yield self.finding(context, text, pointer="/error/data/requiredCapabilities", related=(request.seq,))
 
@@ -427,11 +429,11 @@ class ExtensionId(Rule):
         return "result" if hook == "result" else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        declared = context.request.meta.get(CLIENT_CAPABILITIES) if context.request is not None else None
-        if not isinstance(declared, dict) or "extensions" not in declared:
+        capabilities = context.request.meta.get(CLIENT_CAPABILITIES) if context.request is not None else None
+        if not isinstance(capabilities, dict) or "extensions" not in capabilities:
             return ()
         pointer = f"/params/_meta/{step(CLIENT_CAPABILITIES)}/extensions"
-        return self._check_extensions(context, declared["extensions"], pointer)
+        return self._check_extensions(context, capabilities["extensions"], pointer)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         extensions = member(member(context.body["result"], "capabilities"), "extensions")
@@ -441,15 +443,17 @@ class ExtensionId(Rule):
         if not isinstance(extensions, dict):
             return
         for name, value in list(extensions.items())[:_EXTENSIONS]:
-            where = f"{pointer}/{step(short(name))}"
+            extension_pointer = f"{pointer}/{step(short(name))}"
             if not _is_extension(name):
                 yield self.finding(
                     context,
                     f"the name of the extension {short(name)!r} does not have the form prefix/name",
-                    pointer=where,
+                    pointer=extension_pointer,
                 )
             elif not isinstance(value, dict):
-                yield self.finding(context, f"the value of the extension {short(name)} is not an object", pointer=where)
+                yield self.finding(
+                    context, f"the value of the extension {short(name)} is not an object", pointer=extension_pointer
+                )
 
 
 # ---- shared by the rules
@@ -467,34 +471,37 @@ def _is_modern_connection(context: MessageContext) -> bool:
         return False  # a handshake may have been lost
     session = context.session
     if context.http is not None:
-        return any(sent.era == "modern" and isinstance(sent.message, Request) for sent in context.http.sent)
+        return any(
+            sent_context.era == "modern" and isinstance(sent_context.message, Request)
+            for sent_context in context.http.sent
+        )
     if session.is_modern:
         return True
-    # The session has used both eras: after a fallback the handshake era applies, unless the server has shown otherwise.
-    is_shaken = session.epoch > 1 or session.state in ("init-answered", "ready")
-    return "modern" in session.eras and session.server_is_modern and not is_shaken
+    # The session has used both eras: it is modern only if the server speaks that era and there was no fallback.
+    uses_handshake = session.epoch > 1 or session.state in ("init-answered", "ready")
+    return "modern" in session.eras and session.server_is_modern and not uses_handshake
 
 
-def _is_declared(required: dict[str, Any], declared: object, depth: int = 0) -> bool:
-    """Whether all required capabilities were declared. `{}` in place of members requires nothing more."""
-    if not isinstance(declared, dict) or depth > _NESTED:
+def _is_declared(required_capabilities: dict[str, Any], declared_capabilities: object, depth: int = 0) -> bool:
+    """Whether all required capabilities were declared; an empty object requires no particular members."""
+    if not isinstance(declared_capabilities, dict) or depth > _NESTED:
         return False
     return all(
-        name in declared
-        and (not isinstance(value, dict) or not value or _is_declared(value, declared[name], depth + 1))
-        for name, value in required.items()
+        name in declared_capabilities
+        and (not isinstance(value, dict) or not value or _is_declared(value, declared_capabilities[name], depth + 1))
+        for name, value in required_capabilities.items()
     )
 
 
 def _is_extension(name: str) -> bool:
-    """Whether a name is `prefix/name` by the grammar of `_meta` keys."""
-    prefix, slash, rest = name.partition("/")
+    """Whether a name has the form `prefix/name`, in the grammar of `_meta` keys."""
+    prefix, slash, local_name = name.partition("/")
     if not slash or not all(_is_label(label) for label in prefix.split(".")):
         return False
-    is_plain = all(character in _ALNUM or character in "-_." for character in rest)
-    return not rest or (is_plain and rest[0] in _ALNUM and rest[-1] in _ALNUM)
+    has_valid_characters = all(character in _ALNUM or character in "-_." for character in local_name)
+    return not local_name or (has_valid_characters and local_name[0] in _ALNUM and local_name[-1] in _ALNUM)
 
 
 def _is_label(label: str) -> bool:
-    is_plain = all(character in _ALNUM or character == "-" for character in label)
-    return bool(label) and is_plain and label[0] in _LETTERS and label[-1] in _ALNUM
+    has_valid_characters = all(character in _ALNUM or character == "-" for character in label)
+    return bool(label) and has_valid_characters and label[0] in _LETTERS and label[-1] in _ALNUM

@@ -1,4 +1,4 @@
-"""The group `page`: lists that come in pages, and the cursors between the pages."""
+"""The group `page`: lists that are sent in pages, and the cursors that lead from one page to the next."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
@@ -29,7 +29,7 @@ _TASKS_RANK: Final = 3
 
 
 class _PageRule(Rule):
-    """A rule that knows the issued cursors."""
+    """A rule that needs the cursors that were issued."""
 
     methods: ClassVar[frozenset[str] | None] = _LISTS
 
@@ -43,12 +43,12 @@ class _PageRule(Rule):
         return self.check_page(context, walks_of(context.session).record_page(context))
 
     def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
-        """What is wrong with a page."""
+        """Returns the findings about a page."""
         return ()
 
 
 class UnknownCursor(_PageRule):
-    """A cursor is sent that the session did not receive in any list.
+    """A request has a cursor that the session did not receive in any list.
 
     **Why it matters.** Only the server that issued a cursor understands it: if it is invented, changed or outdated, the
     response is an error or the wrong page.
@@ -75,7 +75,7 @@ class UnknownCursor(_PageRule):
 
 
 class ForeignCursor(_PageRule):
-    """A cursor is sent that was issued for another list.
+    """A request has a cursor that was issued for another list.
 
     **Why it matters.** The response is an error, or the wrong page.
 
@@ -150,12 +150,12 @@ class DuplicateItem(_PageRule):
         return ()
 
     def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:
-        listed = LISTS.get(context.method)
-        if not page.repeated or listed is None:
+        list_members = LISTS.get(context.method)
+        if not page.repeated or list_members is None:
             return ()
-        more = len(page.repeated) - 1
-        text = "an item is also on another page" + (f", and so are {more} more" if more else "")
-        pointer = f"/result/{listed[0]}/{page.repeated[0]}"
+        other_count = len(page.repeated) - 1
+        text = "an item is also on another page" + (f", and so are {other_count} more" if other_count else "")
+        pointer = f"/result/{list_members[0]}/{page.repeated[0]}"
         return [self.finding(context, text, pointer=pointer, related=page.related[:10])]
 
 
@@ -239,10 +239,10 @@ class BadCursorCode(_PageRule):
 
 
 def _fault(context: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
-    """Returns what is wrong with the cursor of a request, or None if nothing is or that is uncertain."""
+    """Returns what is wrong with the cursor of a request, or None if it is right or its origin is uncertain."""
     session, walks = context.session, walks_of(context.session)
-    given = walks.issued_for(request)
+    issuing_methods = walks.issued_for(request)
     # A cursor issued before the recording, or in lost records, may belong to any list.
-    if given is None or request.method in given or walks.is_full or not session.observed_start:
+    if issuing_methods is None or request.method in issuing_methods or walks.is_full or not session.observed_start:
         return None
-    return "foreign" if given else "unknown"
+    return "foreign" if issuing_methods else "unknown"

@@ -20,7 +20,7 @@ _MAX_PROMPT_FINDINGS: Final = 10
 
 
 class _Listed(Rule):
-    """A rule that knows the listed prompts."""
+    """A rule that needs the listed prompts."""
 
     methods = frozenset({"prompts/list", "prompts/get", _CHANGED})
 
@@ -41,7 +41,7 @@ class _Listed(Rule):
         return self.capped(self.check_request(context, request), _MAX_PROMPT_FINDINGS)
 
     def check_request(self, context: MessageContext, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
-        """What is wrong with a request for a prompt."""
+        """Returns the findings about a request for a prompt."""
         return ()
 
 
@@ -72,12 +72,12 @@ class DuplicateName(_Listed):
             text = f"the prompt {short(str(items[index].get('name')))!r} is listed twice"
             yield self.finding(context, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
         for index, item in enumerate(items):
-            names = set[str]()
-            for place, name in arguments_of(item):
-                if name in names:
+            seen = set[str]()
+            for position, name in arguments_of(item):
+                if name in seen:
                     text = f"a prompt has the argument {short(name)!r} twice"
-                    yield self.finding(context, text, pointer=f"/result/prompts/{index}/arguments/{place}/name")
-                names.add(name)
+                    yield self.finding(context, text, pointer=f"/result/prompts/{index}/arguments/{position}/name")
+                seen.add(name)
 
 
 class Unlisted(_Listed):
@@ -172,15 +172,15 @@ class UnknownArgument(_Listed):
     source = "2024-11-05 server/prompts"
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
-        entry, given = prompt_of(context, request), params_of(request).get("arguments")
-        if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
+        prompt, arguments = prompt_of(context, request), params_of(request).get("arguments")
+        if prompt is None or not isinstance(arguments, dict) or not isinstance(prompt.item.get("arguments", []), list):
             return
-        known = {name for _, name in arguments_of(entry.item)}
-        for name in islice(given, MAX_PROMPT_ARGUMENTS):
-            if name not in known and len(known) < MAX_PROMPT_ARGUMENTS:
-                place = step(short(name))
+        known_names = {name for _, name in arguments_of(prompt.item)}
+        for name in islice(arguments, MAX_PROMPT_ARGUMENTS):
+            if name not in known_names and len(known_names) < MAX_PROMPT_ARGUMENTS:
+                escaped_name = step(short(name))
                 text = f"the prompt has no argument {short(name)!r}"
-                yield self.finding(context, text, pointer=f"/params/arguments/{place}")
+                yield self.finding(context, text, pointer=f"/params/arguments/{escaped_name}")
 
 
 class IncompleteResource(Rule):
@@ -206,13 +206,13 @@ class IncompleteResource(Rule):
         return self.capped(self._findings(context), _MAX_PROMPT_FINDINGS)
 
     def _findings(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            resource = place.get("resource")
-            if place.get("type") != "resource" or not isinstance(resource, dict):
+        for pointer, content in annotated_objects(context):
+            resource = content.get("resource")
+            if content.get("type") != "resource" or not isinstance(resource, dict):
                 continue
-            lacking = [name for name in ("uri", "mimeType") if name not in resource]
+            missing_members = [name for name in ("uri", "mimeType") if name not in resource]
             if "text" not in resource and "blob" not in resource:
-                lacking.append("text")
-            for name in lacking:
-                lack = "neither text nor blob" if name == "text" else f"no {name}"
-                yield self.finding(context, f"a resource in a prompt has {lack}", pointer=f"{pointer}/resource/{name}")
+                missing_members.append("text")
+            for name in missing_members:
+                gap = "neither text nor blob" if name == "text" else f"no {name}"
+                yield self.finding(context, f"a resource in a prompt has {gap}", pointer=f"{pointer}/resource/{name}")

@@ -26,7 +26,7 @@ _EXPRESSION: Final = re.compile(rf"[+#./;?&]?{_NAMES}(?:,{_NAMES})*").fullmatch
 
 
 class _OfServer(Rule):
-    """The base of the rules in this module."""
+    """The base class of the rules in this module."""
 
     who = "server"
     sender = "server"
@@ -43,7 +43,7 @@ class _OfServer(Rule):
 
 
 class DuplicateUri(_OfServer):
-    """Two resources of one list have the same URI, or two templates the same `uriTemplate`.
+    """Two resources of one list have the same URI, or two templates have the same `uriTemplate`.
 
     **Why it matters.** The URI identifies a resource: clients show only one of the two, or show the same resource
     twice.
@@ -70,11 +70,11 @@ class DuplicateUri(_OfServer):
         return self.capped(self._findings(context, repeats)) if repeats else ()
 
     def _findings(self, context: MessageContext, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
-        member_, name = ("resources", "uri") if context.method == _LIST else ("resourceTemplates", "uriTemplate")
-        for index, before in repeats:
-            related = () if before == context.message.seq else (before,)
-            text = f"an earlier item of the list has the same {name}"
-            yield self.finding(context, text, pointer=f"/result/{member_}/{index}/{name}", related=related)
+        list_name, uri_name = ("resources", "uri") if context.method == _LIST else ("resourceTemplates", "uriTemplate")
+        for index, earlier_seq in repeats:
+            related = () if earlier_seq == context.message.seq else (earlier_seq,)
+            text = f"an earlier item of the list has the same {uri_name}"
+            yield self.finding(context, text, pointer=f"/result/{list_name}/{index}/{uri_name}", related=related)
 
 
 class Template(_OfServer):
@@ -140,7 +140,7 @@ class EmptyContents(_OfServer):
 
     **On the wire.** `< {"id":3,"result":{"contents":[]}}`
 
-    **Instead.** Send one content with an empty `text` for an empty resource, and an error for one that does not exist.
+    **Instead.** Send one item with an empty `text` for an empty resource, and an error for one that does not exist.
     """
 
     id = "resource/empty-contents"
@@ -173,8 +173,8 @@ class Size(_OfServer):
         return b'"size"' if method == _LIST else b""  # few servers send sizes at all
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        has_some = context.method == _LIST or self.id in context.session.memory
-        return super().on_result(context) if has_some else ()
+        may_have_sizes = context.method == _LIST or self.id in context.session.memory
+        return super().on_result(context) if may_have_sizes else ()
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         sizes: dict[str, tuple[int, int]] = self.state_for(context.session, dict)
@@ -189,11 +189,11 @@ class Size(_OfServer):
                     sizes[uri] = size, context.message.seq
             return
         contents = _items(result.get("contents"))
-        listed = sizes.get(member(contents[0], "uri")) if sizes and len(contents) == 1 else None
-        content_size = _size(contents[0]) if listed is not None else None
-        if listed is not None and content_size is not None and content_size != listed[0]:
-            text = f"a resource of {content_size} bytes was listed with the size {listed[0]}"
-            yield self.finding(context, text, pointer="/result/contents/0", related=(listed[1],), level=NOTE)
+        listed_size = sizes.get(member(contents[0], "uri")) if sizes and len(contents) == 1 else None
+        content_size = _size(contents[0]) if listed_size is not None else None
+        if listed_size is not None and content_size is not None and content_size != listed_size[0]:
+            text = f"a resource of {content_size} bytes was listed with the size {listed_size[0]}"
+            yield self.finding(context, text, pointer="/result/contents/0", related=(listed_size[1],), level=NOTE)
 
 
 # ---- shared by the rules
@@ -204,16 +204,16 @@ def _items(value: object) -> list[Any]:
 
 
 def _fault(template: str) -> str | None:
-    """Returns what is wrong with a template, or None if nothing is."""
-    for place, piece in enumerate(template.split("{")):
-        expression, brace, rest = piece.partition("}")
-        if place == 0:
+    """Returns what is wrong with a template, or None if it is valid."""
+    for index, piece in enumerate(template.split("{")):
+        expression, brace, literal = piece.partition("}")
+        if index == 0:
             if brace:
                 return "closes a brace that was not opened"
             continue
         if not brace:
             return "has a brace within a brace, or one that is not closed"
-        if "}" in rest:
+        if "}" in literal:
             return "closes a brace that was not opened"
         if not _EXPRESSION(expression):
             return "has an expression that RFC 6570 does not define"
@@ -221,7 +221,7 @@ def _fault(template: str) -> str | None:
 
 
 def _size(content: object) -> int | None:
-    """Returns the size of a content in bytes, or None if it has none or it cannot be decoded."""
+    """Returns the size of an item of `contents` in bytes, or None if it has no data or cannot be decoded."""
     text, blob = member(content, "text"), member(content, "blob")
     try:
         if isinstance(text, str):

@@ -20,7 +20,7 @@ _CHANGED: Final = "notifications/roots/list_changed"
 
 
 class _Roots(ClientReplyRule):
-    """The base of the rules about lists of roots."""
+    """The base class of the rules about lists of roots."""
 
     about = _LIST
     methods = frozenset({_LIST, *INTERIM_METHODS})
@@ -30,7 +30,7 @@ class _Roots(ClientReplyRule):
 class NotFile(_Roots):
     """The URI of a root does not begin with `file://`.
 
-    **Why it matters.** Servers take the path of a folder from the URI. From other URIs they get no path, or a wrong
+    **Why it matters.** Servers extract the path of a folder from the URI. From other URIs they get no path, or a wrong
     one.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[{"uri":"/home/me/project"}]}}`
@@ -69,13 +69,13 @@ class Duplicate(_Roots):
     def check_reply(
         self, context: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        known: set[str] = set()
+        seen: set[str] = set()
         for index, uri in enumerate(_uris(reply)):
-            if isinstance(uri, str) and uri in known:
+            if isinstance(uri, str) and uri in seen:
                 yield self.finding(context, "a root is listed twice", pointer=f"{pointer}/roots/{index}/uri")
                 return
             if isinstance(uri, str):
-                known.add(uri)
+                seen.add(uri)
 
 
 class _KnownRoots:
@@ -88,11 +88,11 @@ class _KnownRoots:
         self.changes = 0
         """How many changes the client has announced."""
         self.changes_then = 0
-        """How many of them it had announced when it last listed its roots."""
+        """How many changes it had announced when it last listed its roots."""
 
 
 class ChangedSilently(Rule):
-    """The roots have changed, but the client has not sent a notification.
+    """The roots have changed, but the client has not sent a notification about it.
 
     **Why it matters.** The client declared that it would. A server that has requested the roots once keeps working in
     folders that it should no longer use.
@@ -113,26 +113,37 @@ class ChangedSilently(Rule):
     source = "2024-11-05 client/roots"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _KnownRoots = self.state_for(context.session, _KnownRoots)
-        kept.changes += 1
+        known_roots: _KnownRoots = self.state_for(context.session, _KnownRoots)
+        known_roots.changes += 1
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         session, roots = context.session, member(context.body["result"], "roots")
         if not isinstance(roots, list) or len(roots) > LISTED:
             return ()
-        kept: _KnownRoots = self.state_for(session, _KnownRoots)
+        known_roots: _KnownRoots = self.state_for(session, _KnownRoots)
         uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
-        before, since, epoch = kept.uris, kept.seq, kept.epoch
-        is_announced = kept.changes != kept.changes_then
-        kept.uris, kept.seq, kept.epoch, kept.changes_then = uris, context.message.seq, session.epoch, kept.changes
-        if before is None or before == uris or is_announced or epoch != session.epoch or not _promised(session):
+        previous_uris, previous_seq, previous_epoch = known_roots.uris, known_roots.seq, known_roots.epoch
+        is_announced = known_roots.changes != known_roots.changes_then
+        known_roots.uris, known_roots.seq, known_roots.epoch, known_roots.changes_then = (
+            uris,
+            context.message.seq,
+            session.epoch,
+            known_roots.changes,
+        )
+        if (
+            previous_uris is None
+            or previous_uris == uris
+            or is_announced
+            or previous_epoch != session.epoch
+            or not _promised(session)
+        ):
             return ()
         text = "the roots have changed without a notification"
-        finding = self.finding(context, text, pointer="/result/roots", related=(since,))
+        finding = self.finding(context, text, pointer="/result/roots", related=(previous_seq,))
         if not session.is_http:
             return [finding]
-        changes = kept.changes
+        changes = known_roots.changes
         # The notification is a separate POST, which may arrive later.
         self.later(context.message.t_ns + RACE_NS, lambda: [finding] if _is_silent(self, session, changes) else ())
         return ()
@@ -151,5 +162,5 @@ def _promised(session: Session) -> bool:
 
 
 def _is_silent(rule: Rule, session: Session, changes: int) -> bool:
-    kept: _KnownRoots | None = session.memory.get(rule.id)
-    return kept is not None and kept.changes == changes
+    known_roots: _KnownRoots | None = session.memory.get(rule.id)
+    return known_roots is not None and known_roots.changes == changes

@@ -1,4 +1,4 @@
-"""The group `sampling`: requests of a server to the client's model, and the answers."""
+"""The group `sampling`: requests from a server to the client's model, and the responses."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -22,7 +22,7 @@ _PAGE: Final = "2025-11-25 client/sampling"
 
 
 class _Question(ServerQuestionRule):
-    """The base of the rules about requests."""
+    """The base class of the rules about sampling requests."""
 
     about = _CREATE
     methods = frozenset({_CREATE, *INTERIM_METHODS})
@@ -32,16 +32,16 @@ class _Question(ServerQuestionRule):
         if isinstance(messages, list):
             faults = self.faults(messages[:LISTED])
             yield from self.capped(
-                self.finding(context, text, pointer=f"{pointer}/messages/{at}") for at, text in faults
+                self.finding(context, text, pointer=f"{pointer}/messages/{index}") for index, text in faults
             )
 
     def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
-        """The positions of faulty messages, and what is wrong with each."""
+        """Yields the position of each faulty message, and what is wrong with it."""
         return iter(())
 
 
 class _Reply(ClientReplyRule):
-    """The base of the rules about results."""
+    """The base class of the rules about sampling results."""
 
     about = _CREATE
     methods = frozenset({_CREATE, "tasks/result", *INTERIM_METHODS})
@@ -83,15 +83,17 @@ class ToolUseUnanswered(_Question):
 
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
         for index, message in enumerate(messages):
-            used = _names(message, "tool_use", "id")
-            if not used or member(message, "role") != "assistant":
+            use_ids = _names(message, "tool_use", "id")
+            if not use_ids or member(message, "role") != "assistant":
                 continue
-            after = messages[index + 1] if index + 1 < len(messages) else None
-            if _is_mixed(after):
+            next_message = messages[index + 1] if index + 1 < len(messages) else None
+            if _is_mixed(next_message):
                 continue
-            results = _names(after, "tool_result", "toolUseId")
-            is_pure = member(after, "role") == "user" and len(results) == len(_all_blocks(after))
-            if not is_pure or sorted(results) != sorted(used):
+            result_ids = _names(next_message, "tool_result", "toolUseId")
+            has_only_results = member(next_message, "role") == "user" and len(result_ids) == len(
+                _all_blocks(next_message)
+            )
+            if not has_only_results or sorted(result_ids) != sorted(use_ids):
                 yield index, "the next message does not consist of exactly the results of these tool uses"
 
 
@@ -111,13 +113,13 @@ class ToolResultUnmatched(_Question):
     source = "2025-11-25 schema ToolResultContent"
 
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
-        known: set[str] = set()
+        known_ids: set[str] = set()
         for index, message in enumerate(messages):
-            results = [block.get("toolUseId") for block in _blocks(message, "tool_result")]
-            if any(isinstance(result, str) and result not in known for result in results):
+            result_ids = [block.get("toolUseId") for block in _blocks(message, "tool_result")]
+            if any(isinstance(result_id, str) and result_id not in known_ids for result_id in result_ids):
                 yield index, "the id of a tool result matches no earlier tool use"
-            used = (block.get("id") for block in _blocks(message, "tool_use"))
-            known.update(use for use in used if isinstance(use, str))
+            use_ids = (block.get("id") for block in _blocks(message, "tool_use"))
+            known_ids.update(use_id for use_id in use_ids if isinstance(use_id, str))
 
 
 class ToolBlockRole(_Question):
@@ -163,16 +165,16 @@ class UnrequestedToolUse(_Reply):
         self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         tools, mode = question.get("tools"), member(question.get("toolChoice"), "mode")
-        offered = {name for tool in _list(tools) if isinstance(name := member(tool, "name"), str)}
-        used = _blocks(reply, "tool_use")
+        offered_names = {name for tool in _list(tools) if isinstance(name := member(tool, "name"), str)}
+        tool_uses = _blocks(reply, "tool_use")
         text = None
-        if used and not offered:
+        if tool_uses and not offered_names:
             text = "a tool is used, although none was offered"
-        elif used and mode == "none":
+        elif tool_uses and mode == "none":
             text = "a tool is used, although toolChoice forbids it"
-        elif any(isinstance(name := block.get("name"), str) and name not in offered for block in used):
+        elif any(isinstance(name := block.get("name"), str) and name not in offered_names for block in tool_uses):
             text = "a tool is used that was not offered"
-        elif not used and mode == "required" and offered:
+        elif not tool_uses and mode == "required" and offered_names:
             text = "no tool is used, although toolChoice requires one"
         if text is not None:
             yield self.finding(context, text, pointer=f"{pointer}/content")
@@ -235,8 +237,8 @@ class MaxTokens(_Question):
     source = "2024-11-05 schema"
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        most = params.get("maxTokens")
-        if isinstance(most, int | float) and not isinstance(most, bool) and most <= 0:
+        max_tokens = params.get("maxTokens")
+        if isinstance(max_tokens, int | float) and not isinstance(max_tokens, bool) and max_tokens <= 0:
             yield self.finding(context, "maxTokens is not positive", pointer=f"{pointer}/maxTokens")
 
 
@@ -292,7 +294,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _all_blocks(message: object) -> list[Any]:
-    """The blocks of a message, whose content is one block or several."""
+    """Returns the blocks of a message, whose content is one block or a list of blocks."""
     content = member(message, "content")
     return [content] if isinstance(content, dict) else _list(content)
 
@@ -302,13 +304,13 @@ def _blocks(message: object, type_: str) -> list[dict[str, Any]]:
 
 
 def _names(message: object, type_: str, name: str) -> list[str]:
-    """The ids in the blocks of a type."""
+    """Returns the ids in all blocks of a type; `name` is the member with the id."""
     return [value for block in _blocks(message, type_) if isinstance(value := block.get(name), str)]
 
 
 def _is_mixed(message: object) -> bool:
-    results = len(_blocks(message, "tool_result"))
-    return 0 < results < len(_all_blocks(message))
+    result_count = len(_blocks(message, "tool_result"))
+    return 0 < result_count < len(_all_blocks(message))
 
 
 def _wrong_role(message: object) -> str | None:

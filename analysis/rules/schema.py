@@ -22,7 +22,7 @@ _EXACT = 2**53
 
 
 class _Shapes(Rule):
-    """The base of the rules that select from the problems of a body."""
+    """The base class of the rules that select from the problems of a body."""
 
     kinds: frozenset[Kind] = frozenset({"shape"})
     parts: frozenset[Part] = frozenset({"params", "result", "notification"})
@@ -130,7 +130,7 @@ class LaxScalar(_Shapes):
 
 
 class Uri(_Shapes):
-    """A member that must be a URI is not valid.
+    """A member that must be a URI is not a valid URI.
 
     **Why it matters.** Clients resolve, compare and store URIs. A bare path means something different on each machine,
     and a path with spaces may be cut off at the first space.
@@ -148,8 +148,8 @@ class Uri(_Shapes):
     source = "2025-06-18 server/resources; schema of the revision in force"
 
     def level_of(self, context: MessageContext, problem: Problem) -> Level | None:
-        is_must = problem.kind == "resource-uri" and context.rank is not None and context.rank >= _URI_MUST
-        return ERROR if is_must else None
+        is_required = problem.kind == "resource-uri" and context.rank is not None and context.rank >= _URI_MUST
+        return ERROR if is_required else None
 
 
 class Base64(_Shapes):
@@ -233,7 +233,7 @@ class NonEmptyResult(Rule):
 class PingResultNotEmpty(Rule):
     """The response to a ping is not empty.
 
-    **Why it matters.** A ping expects an empty result; peers ignore anything in it.
+    **Why it matters.** The sender of a ping expects an empty result, and ignores anything in it.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":9,"result":{"status":"ok"}}`
 
@@ -258,7 +258,7 @@ class CompletionValues(Rule):
 
     **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","aa",…]}}}` with 101 values
 
-    **Instead.** Send the best hundred, with `hasMore` true and the number of all values as `total`.
+    **Instead.** Send the best hundred values, with `hasMore` true and the number of all values as `total`.
     """
 
     id = "schema/completion-values"

@@ -15,19 +15,20 @@ from captures.record import Record
 LINGERING_NS: Final = 5_000_000_000
 """How long a server may keep running after its stdin was closed."""
 PATIENT_NS: Final = 1_000_000_000
-"""How long a client must have waited for its signal to count as a sign that the server had to be killed."""
+"""The shortest wait before a client's signal that shows that the client had to kill the server."""
 HASTY_NS: Final = 100_000_000
-"""The shortest time that a client must wait between closing the server's stdin and a signal."""
+"""The shortest time that a client must wait after closing the server's stdin before it sends a signal."""
 
 
 _KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
-"""Signals with which a client ends a server. SIGHUP is not one of them: it means that a terminal is gone."""
+"""Signals with which a client ends a server. SIGHUP is not one of them: it means that the terminal was closed."""
 
 
 class _AtServersEnd(Rule):
     """A rule that is decided when the server has ended, or at the end of the capture.
 
-    If the server ended first, it waits a moment for the client's records, as the client may have been the cause.
+    If the server ended first, the rule waits a moment for the client's records, because the client may have ended the
+    server.
     """
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
@@ -45,14 +46,14 @@ class _AtServersEnd(Rule):
         return self._decided(pipes_of(session), session)
 
     def _decided(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
-        """The findings about the server's end, once."""
+        """Returns the findings about the server's end on the first call, and none on later calls."""
         if self.id in pipes.decided:
             return ()
         pipes.decided.add(self.id)
         return self._check_end(pipes, session)
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002
-        """The findings about the server's end."""
+        """Returns the findings about the server's end."""
         return ()
 
 
@@ -78,8 +79,8 @@ class ServerDied(_AtServersEnd):
         requests = ", ".join(
             f"{_cut(call.request.method)} (id {_cut(call.request.id.text)})" for call in pipes.open[:3]
         )
-        more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
-        text = f"the server {_how(pipes)} before answering {requests}{more}"
+        others = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
+        text = f"the server {_how(pipes)} before answering {requests}{others}"
         if pipes.stderr:
             text += f"; its last output on stderr is in record {pipes.stderr[-1]}"
         related = (*(call.request.seq for call in pipes.open), *pipes.stderr)
@@ -105,13 +106,13 @@ class ServerLeft(_AtServersEnd):
     source = "2024-11-05 basic/lifecycle"
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
-        is_left = pipes.is_server_first and not pipes.open_count and not pipes.is_ended_by_client
-        if is_left and pipes.server_end is not None:
+        has_left = pipes.is_server_first and not pipes.open_count and not pipes.is_ended_by_client
+        if has_left and pipes.server_end is not None:
             yield self.finding(pipes.server_end, f"the server {_how(pipes)} before the client did", session=session)
 
 
 class ExitStatus(_AtServersEnd):
-    """The server ends with a status other than 0, or by a signal that the recorder did not pass on.
+    """The server exits with a status other than 0, or is ended by a signal that the recorder did not pass on.
 
     **Why it matters.** Some hosts treat this as a crash and restart the server, or stop using it.
 
@@ -161,28 +162,38 @@ class ServerLingers(Rule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
         if pipes.exited is None:
-            # If the capture holds no process events, the server counts as ended when its stdout ends.
-            at = pipes.server_closed or pipes.client_closed
-            yield from self._check_end(pipes, session, at, ending.t_ns if at is pipes.client_closed else None)
+            # If the capture contains no process events, the server counts as ended when its stdout ends.
+            end_record = pipes.server_closed or pipes.client_closed
+            yield from self._check_end(
+                pipes, session, end_record, ending.t_ns if end_record is pipes.client_closed else None
+            )
 
-    def _check_end(self, pipes: Pipes, session: Session, at: Record | None, until_ns: int | None) -> Iterator[Finding]:
-        closed = pipes.client_closed
-        if closed is None or at is None or pipes.is_server_first:
+    def _check_end(
+        self, pipes: Pipes, session: Session, end_record: Record | None, until_ns: int | None
+    ) -> Iterator[Finding]:
+        stdin_close = pipes.client_closed
+        if stdin_close is None or end_record is None or pipes.is_server_first:
             return
-        lived_ns = (at.t_ns if until_ns is None else until_ns) - closed.t_ns
-        killed_ns = [
-            signal_ns - closed.t_ns
+        lingered_ns = (end_record.t_ns if until_ns is None else until_ns) - stdin_close.t_ns
+        signal_delays_ns = [
+            signal_ns - stdin_close.t_ns
             for signal_ns in pipes.ending_ns
-            if PATIENT_NS <= signal_ns - closed.t_ns <= lived_ns
+            if PATIENT_NS <= signal_ns - stdin_close.t_ns <= lingered_ns
         ]
-        if lived_ns > LINGERING_NS:
-            text = f"the server keeps running for {lived_ns // 10**9} s after its stdin was closed"
-        elif killed_ns:
-            text = f"the server ended only after a signal, {killed_ns[-1] // 10**9} s after its stdin was closed"
+        if lingered_ns > LINGERING_NS:
+            text = f"the server keeps running for {lingered_ns // 10**9} s after its stdin was closed"
+        elif signal_delays_ns:
+            text = f"the server ended only after a signal, {signal_delays_ns[-1] // 10**9} s after its stdin was closed"
         else:
             return
         level = self.level_at(rank_of(session.revision_in_force), era_in_force(session, session.revision_in_force))
-        yield self.finding(at, text, session=session, level=level, related=(closed.seq,) if at is not closed else ())
+        yield self.finding(
+            end_record,
+            text,
+            session=session,
+            level=level,
+            related=(stdin_close.seq,) if end_record is not stdin_close else (),
+        )
 
 
 class KilledFirst(Rule):
@@ -209,17 +220,16 @@ class KilledFirst(Rule):
             return
         # The server may get the signal directly as well, and end before the recorder passes it on.
         is_first = pipes.ending_ns[:1] == [record.t_ns] and (pipes.server_gone_ns is None or pipes.is_client_behind)
-        closed = pipes.client_closed
+        stdin_close = pipes.client_closed
         if members.get("name") not in _KILLS or not is_first:
             return
-        if closed is None:
+        if stdin_close is None:
             text = "the client signals the server to end before closing its stdin"
             yield self.finding(record, text, session=session)
-        elif record.t_ns - closed.t_ns < HASTY_NS:
-            text = (
-                f"the client waits only {(record.t_ns - closed.t_ns) // 10**6} ms before it signals the server to end"
-            )
-            yield self.finding(record, text, session=session, related=(closed.seq,))
+        elif record.t_ns - stdin_close.t_ns < HASTY_NS:
+            waited_ms = (record.t_ns - stdin_close.t_ns) // 10**6
+            text = f"the client waits only {waited_ms} ms before it signals the server to end"
+            yield self.finding(record, text, session=session, related=(stdin_close.seq,))
 
 
 class WriteAfterClose(Rule):
@@ -248,16 +258,16 @@ class WriteAfterClose(Rule):
         message = context.message
         if message.sender != "server" or isinstance(message, Invalid):
             return
-        closed = pipes_of(context.session).client_closed
-        if closed is not None and closed.seq < message.seq and context.answered is None:
+        stdin_close = pipes_of(context.session).client_closed
+        if stdin_close is not None and stdin_close.seq < message.seq and context.answered is None:
             text = "the message is sent after the server's stdin was closed, and answers no open request"
-            yield self.finding(context, text, related=(closed.seq,))
+            yield self.finding(context, text, related=(stdin_close.seq,))
 
 
 class RequestWhileClosing(Rule):
     """The client closes the session while its own requests are open.
 
-    **Why it matters.** This is legal, but the server works on them for nothing.
+    **Why it matters.** This is legal, but the server's work on them is wasted.
 
     **On the wire.** `> {"id":9,"method":"tools/call",…}`, and then stdin is closed
 
@@ -277,19 +287,23 @@ class RequestWhileClosing(Rule):
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        closed = pipes.client_closed
-        if closed is None or ending.reason == "open" or pipes.is_server_first:
+        stdin_close = pipes.client_closed
+        if stdin_close is None or ending.reason == "open" or pipes.is_server_first:
             return
-        left = [
+        open_requests = [
             call.request
             for call in ending.left
-            if call.request.sender == "client" and call.outcome is Outcome.UNANSWERED and call.request.seq < closed.seq
+            if call.request.sender == "client"
+            and call.outcome is Outcome.UNANSWERED
+            and call.request.seq < stdin_close.seq
         ]
-        requests = [request for request in left if request.method != "subscriptions/listen"]
+        requests = [request for request in open_requests if request.method != "subscriptions/listen"]
         if requests:
             verb = "is" if len(requests) == 1 else "are"
             text = f"the client closes stdin while {len(requests)} of its requests {verb} open"
-            yield self.finding(closed, text, session=session, related=[request.seq for request in requests[:_NAMED]])
+            yield self.finding(
+                stdin_close, text, session=session, related=[request.seq for request in requests[:_NAMED]]
+            )
 
 
 # ---- shared by the rules
@@ -298,7 +312,7 @@ _NAMED: Final = 8
 
 
 def _how(pipes: Pipes) -> str:
-    """How the server ended."""
+    """Returns how the server ended, as a phrase for findings."""
     members = pipes.exited.members if pipes.exited is not None else {}
     status, signal = members.get("status"), members.get("signal")
     if isinstance(signal, str):

@@ -15,7 +15,7 @@ _POINTER: Final = "/params/uri"
 
 
 class _Update(Rule):
-    """The base of the rules about updates."""
+    """The base class of the rules about updates."""
 
     who: ClassVar[Who] = "server"
     versions = HANDSHAKE_ERA
@@ -24,23 +24,23 @@ class _Update(Rule):
     sender = "server"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        left: dict[str, int] = self.state_for(context.session, dict)
-        left["ns"] = context.message.t_ns
+        last_unsubscribe: dict[str, int] = self.state_for(context.session, dict)
+        last_unsubscribe["ns"] = context.message.t_ns
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         uri, session = member(context.body.get("params"), "uri"), context.session
         if not isinstance(uri, str) or is_replay(context):
             return ()
-        left: dict[str, int] | None = session.memory.get(self.id)
-        if left and context.http is not None and context.message.t_ns <= left["ns"] + RACE_NS:
+        last_unsubscribe: dict[str, int] | None = session.memory.get(self.id)
+        if last_unsubscribe and context.http is not None and context.message.t_ns <= last_unsubscribe["ns"] + RACE_NS:
             return ()  # the order between two streams is unknown
         return self.updated(
             context, context.subscription if isinstance(context.subscription, ResourceSubscription) else None
         )
 
     def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
-        """Findings for an update of a resource; `subscription` is None if there is none."""
+        """Returns the findings about an update of a resource; `subscription` is None if the client has none to it."""
         raise NotImplementedError
 
 
@@ -68,8 +68,8 @@ class UpdateWithoutSubscription(_Update):
             return ()
         if self.fold.links.subscriptions.forgotten or session.unjudged.get("client") is not None:
             return ()
-        declared = session.declared.get("handshake")
-        if declared is not None and UPDATED in declared.gaps:
+        declaration = session.declared.get("handshake")
+        if declaration is not None and UPDATED in declaration.gaps:
             return ()  # `capability/undeclared-resource-updates` reports it
         return [self.finding(context, "the client has not subscribed to this resource", pointer=_POINTER)]
 
@@ -124,8 +124,8 @@ class UnsubscribeUnknown(Rule):
     source = "2024-11-05 schema UnsubscribeRequest"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        is_named = isinstance(member(context.body.get("params"), "uri"), str)
-        if not is_named or context.subscription is not None or self.fold.links.subscriptions.forgotten:
+        has_uri = isinstance(member(context.body.get("params"), "uri"), str)
+        if not has_uri or context.subscription is not None or self.fold.links.subscriptions.forgotten:
             return ()
         return [self.finding(context, "the client has no subscription to this resource", pointer=_POINTER)]
 
@@ -151,10 +151,14 @@ class Duplicate(Rule):
     source = "2024-11-05 server/resources"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        known = context.subscription
-        if not isinstance(known, ResourceSubscription) or known.seq == context.message.seq or known.since_ns is None:
+        subscription = context.subscription
+        if (
+            not isinstance(subscription, ResourceSubscription)
+            or subscription.seq == context.message.seq
+            or subscription.since_ns is None
+        ):
             return ()
-        if context.session.lost_seq >= known.seq:
+        if context.session.lost_seq >= subscription.seq:
             return ()  # the subscription may have ended
         text = "the client has already subscribed to this resource"
-        return [self.finding(context, text, pointer=_POINTER, related=(known.seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=(subscription.seq,))]

@@ -19,16 +19,16 @@ Words: TypeAlias = Literal["envelope", "result"]
 """The words that a rule depends on: the sender's data in the `_meta` of a modern message, or a whole result."""
 
 _Words: TypeAlias = tuple[int, int, bytes]
-"""Number of the session, its last loss, and the words or a digest of them."""
+"""Number of the session, number of its last loss, and the words or a digest of them."""
 
 ENVELOPE: Final = (PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO)
 """Members of `_meta` with the sender's identity and capabilities."""
 LISTS: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"}
 )
-"""Methods whose results are repeated."""
+"""Methods whose results are usually repeated."""
 MAX_CLEAN_WORDS: Final = 1_000
-"""The most words kept for one kind of message."""
+"""The most entries that are kept for one kind of message."""
 
 # The two usual orders of a response's members. The rest of the response is its result.
 _BEFORE: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}"), ?"result": ?').match
@@ -55,7 +55,7 @@ class CleanWords:
 
 
 def words_of(context: MessageContext, words: Words) -> _Words | None:
-    """Returns an identity of words in a session, equal only for equal words, or None if it cannot be determined."""
+    """Returns an identity of words in a session that only equal words share, or None if it cannot be determined."""
     message = context.message
     if isinstance(message, Invalid):
         return None
@@ -68,15 +68,15 @@ def _envelope_of(message: Request | Notification | Response) -> bytes | None:
     meta = message.meta
     envelope = {name: meta[name] for name in ENVELOPE if name in meta}
     if not envelope and not isinstance(message, Notification):
-        return None  # rules may report that it is missing
+        return None  # rules may report that the envelope is missing
     try:
         return orjson.dumps(envelope)
     except TypeError:
-        return None  # numbers beyond 64 bits, lone surrogates
+        return None  # integers beyond 64 bits, or lone surrogates
 
 
 def result_digest(context: MessageContext) -> bytes | None:
-    """Returns the identity of a response's result as written, or None if it cannot be determined."""
+    """Returns a digest of a response's result as written, or None if it cannot be determined."""
     if context.digest is None:
         message = context.message
         context.digest = (isinstance(message, Response) and _digest(message)) or b""
@@ -87,10 +87,10 @@ def _digest(message: Response) -> bytes | None:
     if len(message.frames) != 1 or message.index is not None:
         return None
     raw = message.frames[0].raw
-    before = _BEFORE(raw)
-    if before is not None:
-        return blake2b(raw[before.end() :], digest_size=16).digest()
-    cut = raw.rfind(b',"jsonrpc"', -_MAX_ENDING_BYTES) if raw.startswith(b'{"result":') else -1
-    if cut < 0 or not _AFTER(raw, cut):
+    prefix = _BEFORE(raw)
+    if prefix is not None:
+        return blake2b(raw[prefix.end() :], digest_size=16).digest()
+    result_end = raw.rfind(b',"jsonrpc"', -_MAX_ENDING_BYTES) if raw.startswith(b'{"result":') else -1
+    if result_end < 0 or not _AFTER(raw, result_end):
         return None
-    return blake2b(raw[:cut], digest_size=16).digest()
+    return blake2b(raw[:result_end], digest_size=16).digest()

@@ -16,7 +16,7 @@ from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES, in
 from analysis.shapes.shape import Problem
 
 ROUNDS: Final = 10
-"""How many interim results of one call are too many."""
+"""A call with this many interim results has too many rounds."""
 
 ASKED: Final = frozenset({"inputRequests"})
 
@@ -41,7 +41,7 @@ class _Interim(Rule):
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         return self.asks(context, context.body["result"])
 
-    def asks(self, _seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, _context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         """Check an interim result."""
         return ()
 
@@ -71,7 +71,7 @@ class UnsupportedMethod(_Interim):
 class InHandshakeEra(_Interim):
     """A server sends an interim result in a revision that does not have them.
 
-    **Why it matters.** The client mistakes it for the final result, finds no content in it, and never calls again.
+    **Why it matters.** The client mistakes it for the final result, finds no content in it, and does not call again.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` after a handshake for 2025-11-25
 
@@ -92,8 +92,8 @@ class InHandshakeEra(_Interim):
 class Empty(_Interim):
     """An interim result neither asks for anything nor returns a state.
 
-    **Why it matters.** The client has nothing to answer or to add to its next call, and the same call leads to the same
-    result.
+    **Why it matters.** The client has nothing to answer and nothing to add to its next call, so that call leads to the
+    same result.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required"}}`
 
@@ -162,8 +162,10 @@ class EnvelopeInInputRequest(_Interim):
 
     def asks(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         questions = result.get("inputRequests")
-        for key, value in islice(questions.items() if isinstance(questions, dict) else (), MAX_INPUT_ENTRIES):
-            name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
+        for key, input_request in islice(questions.items() if isinstance(questions, dict) else (), MAX_INPUT_ENTRIES):
+            name = next(
+                (name for name in ("jsonrpc", "id") if isinstance(input_request, dict) and name in input_request), None
+            )
             if name is not None:
                 pointer = f"{_POINTER}/{step(key, 200)}/{name}"
                 text = f"the input request {short(key)!r} has {name}, which belongs to messages"
@@ -190,13 +192,13 @@ class UndeclaredCapability(_Interim):
 
     def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterator[Finding]:
         request = context.request
-        declared = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
-        if request is None or not isinstance(declared, dict):
+        declared_capabilities = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
+        if request is None or not isinstance(declared_capabilities, dict):
             return
         for pointer, method, params in input_requests(context):
-            missing = _missing(method, params, declared)
-            if missing is not None:
-                text = f"{method} needs {missing}, which the request did not declare"
+            missing_capability = _missing(method, params, declared_capabilities)
+            if missing_capability is not None:
+                text = f"{method} needs {missing_capability}, which the request did not declare"
                 yield self.finding(context, text, pointer=f"{pointer}/method", related=(request.seq,))
 
 
@@ -257,23 +259,26 @@ class ManyRounds(_Interim):
 
 
 def _entry(pointer: str) -> str:
-    """The input request to which a pointer leads, as findings name it."""
-    key = names(pointer[len(_POINTER) :])[:1]
-    return f"the input request {short(key[0])!r}" if key else "inputRequests"
+    """Returns the phrase with which findings name the input request at a pointer."""
+    keys = names(pointer[len(_POINTER) :])[:1]
+    return f"the input request {short(keys[0])!r}" if keys else "inputRequests"
 
 
-def _missing(method: str, params: dict[str, Any], declared: dict[str, Any]) -> str | None:
+def _missing(method: str, params: dict[str, Any], declared_capabilities: dict[str, Any]) -> str | None:
     """Returns the capability that an input request needs and that is certainly not declared, or None."""
     if method == "roots/list":
-        needs = ["roots"]
+        needed_capabilities = ["roots"]
     elif method == "sampling/createMessage":
         has_tools = params.get("tools") is not None or params.get("toolChoice") is not None
-        needs = ["sampling", "sampling.tools"] if has_tools else ["sampling"]
+        needed_capabilities = ["sampling", "sampling.tools"] if has_tools else ["sampling"]
     elif method == "elicitation/create":
         is_url = params.get("mode") == "url"
-        # A client that names no mode supports forms.
-        takes_forms = member(declared.get("elicitation"), "url") is None
-        needs = ["elicitation", *(["elicitation.url"] if is_url else [] if takes_forms else ["elicitation.form"])]
+        # A client that declares no mode supports forms.
+        supports_forms = member(declared_capabilities.get("elicitation"), "url") is None
+        needed_capabilities = [
+            "elicitation",
+            *(["elicitation.url"] if is_url else [] if supports_forms else ["elicitation.form"]),
+        ]
     else:
         return None
-    return next((need for need in needs if lacks(declared, need)), None)
+    return next((capability for capability in needed_capabilities if lacks(declared_capabilities, capability)), None)

@@ -18,15 +18,15 @@ from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES
 from analysis.shapes.validation import problems
 
 MAX_PENDING_RETRIES: Final = 10_000
-"""The most calls of a session that are remembered until they continue."""
+"""The most calls of a session that are remembered until the client retries them."""
 
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 _RETRY_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
-"""Members that mark a retry: each retry has at least one."""
+"""The members that mark a retry: each retry has at least one of them."""
 _ANSWERS: Final = "/params/inputResponses"
 _NAMED: Final = 3
-"""How many unanswered keys a finding names."""
+"""The most unanswered keys that a finding names."""
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 
 
@@ -58,9 +58,9 @@ class _Retry(Rule):
         """Check one retry.
 
         Args:
-            context: its request.
-            round_: the round that it begins.
-            interim: the interim result, with its request.
+            context: the request of the retry.
+            round_: the round that the retry begins.
+            interim: the interim result, with the request that it answers.
             params: the params of the retry.
         """
         raise NotImplementedError
@@ -106,14 +106,14 @@ class StateNotEchoed(_Retry):
     def check_retry(
         self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
-        given = params.get("requestState", "")
-        if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
+        state = params.get("requestState", "")
+        if round_.by != "keys" or round_.chain.state is None or not isinstance(state, str):
             return ()
-        is_there = "requestState" in params
+        has_state = "requestState" in params
         text = (
-            f"the retry {'has a different requestState than' if is_there else 'lacks the requestState of'} the result"
+            f"the retry {'has a different requestState than' if has_state else 'lacks the requestState of'} the result"
         )
-        pointer = "/params/requestState" if is_there else "/params"
+        pointer = "/params/requestState" if has_state else "/params"
         return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
 
@@ -141,10 +141,10 @@ class StateInvented(_Retry):
 
 
 class StateOnOtherRequest(Rule):
-    """A state is sent with a call other than the one that it belongs to.
+    """A call has the state of another call.
 
-    **Why it matters.** A state holds the progress of one call. With another call it is meaningless, or bypasses checks
-    that the other call would have made.
+    **Why it matters.** A state represents the progress of one call. With another call it is meaningless, or bypasses
+    checks that the server would have made for that call.
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"book",…}` `< …"requestState":"AbC",…`
     `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}`
@@ -166,12 +166,14 @@ class StateOnOtherRequest(Rule):
         params, session = context.body.get("params"), context.session
         if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
             return ()
-        given = params["requestState"]
-        places = self.fold.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
+        state = params["requestState"]
+        places = self.fold.links.chains.states.get(id_of(state)) if isinstance(state, str) else None
         if not places or not isinstance(context.message, Request):
             return ()
-        here = session.number, context.message.method, target_of(context.message)
-        if all(place[0] != session.number for place in places) or any(place[1:] == here[1:] for place in places):
+        current_place = session.number, context.message.method, target_of(context.message)
+        if all(place[0] != session.number for place in places) or any(
+            place[1:] == current_place[1:] for place in places
+        ):
             return ()
         text = "the requestState belongs to another method or target"
         return [self.finding(context, text, pointer="/params/requestState")]
@@ -180,7 +182,7 @@ class StateOnOtherRequest(Rule):
 class ResponsesMissing(_Retry):
     """A retry does not answer every question.
 
-    **Why it matters.** The server has to ask again for the rest, so the user gets the questions one by one.
+    **Why it matters.** The server has to ask the remaining questions again, so the user gets them one by one.
 
     **On the wire.** `< …"inputRequests":{"name":{…},"dirs":{…}}` and `> …"inputResponses":{"name":{…}}`
 
@@ -197,10 +199,12 @@ class ResponsesMissing(_Retry):
         questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
-        missing = [key for key in questions if key not in answers]
-        named = ", ".join([repr(short(key)) for key in missing[:_NAMED]]) + (", …" if len(missing) > _NAMED else "")
-        verb = "has" if len(missing) == 1 else "have"
-        text = f"{len(missing)} of {len(questions)} input requests {verb} no response: {named}"
+        missing_keys = [key for key in questions if key not in answers]
+        key_list = ", ".join([repr(short(key)) for key in missing_keys[:_NAMED]]) + (
+            ", …" if len(missing_keys) > _NAMED else ""
+        )
+        verb = "has" if len(missing_keys) == 1 else "have"
+        text = f"{len(missing_keys)} of {len(questions)} input requests {verb} no response: {key_list}"
         pointer = _ANSWERS if "inputResponses" in params else "/params"
         return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
@@ -232,7 +236,7 @@ class UnknownResponseKey(_Retry):
 class InvalidInputResponse(_Retry):
     """An answer does not match its question.
 
-    **Why it matters.** The server cannot use it, and the user has answered for nothing.
+    **Why it matters.** The server cannot use it, so the user's effort is wasted.
 
     **On the wire.** `< …"inputRequests":{"who":{"method":"elicitation/create",…}}` and
     `> …"inputResponses":{"who":{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}}`
@@ -279,9 +283,9 @@ class ParamsChanged(_Retry):
     def check_retry(
         self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
-        before = round_.chain.params
-        now = None if before is None else fingerprint(params)
-        if now is None or now == before:
+        call_fingerprint = round_.chain.params
+        retry_fingerprint = None if call_fingerprint is None else fingerprint(params)
+        if retry_fingerprint is None or retry_fingerprint == call_fingerprint:
             return ()
         text = "the params of the retry differ from the call that it repeats"
         return [self.finding(context, text, pointer="/params", related=(interim.request.seq,))]
@@ -314,20 +318,20 @@ class Unsolicited(Rule):
         params = context.body.get("params")
         if not isinstance(params, dict) or context.round is not None:
             return ()
-        given = params.get("requestState")
-        if not (isinstance(given, str) or ("inputResponses" in params and given is None)):
+        state = params.get("requestState")
+        if not (isinstance(state, str) or ("inputResponses" in params and state is None)):
             return ()
         chains = self.fold.links.chains
         if not chains.has_all or not isinstance(context.message, Request):
             return ()
-        if given is None:
+        if state is None:
             is_known = (context.message.method, target_of(context.message)) in chains.places
         else:
-            is_known = id_of(given) in chains.states
+            is_known = id_of(state) in chains.states
         if is_known:
             return ()
         text = "the call answers an interim result that is not in this capture"
-        pointer = "/params/inputResponses" if given is None else "/params/requestState"
+        pointer = "/params/inputResponses" if state is None else "/params/requestState"
         return [self.finding(context, text, pointer=pointer)]
 
 
@@ -355,35 +359,35 @@ class NotRetried(Rule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if context.round is not None:
-            kept: OrderedDict[int, Chain] = self.state_for(context.session, OrderedDict)
+            pending_chains: OrderedDict[int, Chain] = self.state_for(context.session, OrderedDict)
             chain = context.round.chain
             if context.answered is not None and context.answered.outcome is _INPUT_REQUIRED:
-                kept[chain.number] = chain
-                if len(kept) > MAX_PENDING_RETRIES:
-                    kept.popitem(last=False)
+                pending_chains[chain.number] = chain
+                if len(pending_chains) > MAX_PENDING_RETRIES:
+                    pending_chains.popitem(last=False)
             else:
-                kept.pop(chain.number, None)
+                pending_chains.pop(chain.number, None)
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        kept: OrderedDict[int, Chain] = self.state_for(session, OrderedDict)
-        for chain in kept.values():
+        pending_chains: OrderedDict[int, Chain] = self.state_for(session, OrderedDict)
+        for chain in pending_chains.values():
             interim = chain.interim
             if not chain.is_waiting or interim is None:
                 continue
-            at = context_of(interim.response, session, revision=interim.revision, era=interim.era)
-            at.request = interim.request
+            interim_context = context_of(interim.response, session, revision=interim.revision, era=interim.era)
+            interim_context.request = interim.request
             text = "the call was not repeated with the requested input"
-            yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
+            yield self.finding(interim_context, text, pointer="/result/resultType", related=(interim.request.seq,))
 
 
 # ---- shared by the rules
 
 
 def _fault(method: str, answer: object) -> str | None:
-    """Returns why an answer is not a valid result of a method, by the rules up to 2025-11-25, or None if it is."""
+    """Returns why an answer is not a valid result of a method in 2025-11-25, or None if it is valid."""
     if not isinstance(answer, dict):
         return "it is not an object"
     faults = [problem for problem in problems("result", method, MODERN - 1, answer) if problem.kind == "shape"]
@@ -391,5 +395,5 @@ def _fault(method: str, answer: object) -> str | None:
         return None
     if "result" in answer:
         return "it is a whole response"
-    # Problems at the top come first, as the finding does not show the places of deeper ones.
+    # The problem closest to the top is the clearest, because the finding does not show where a deeper one is.
     return min(faults, key=lambda problem: problem.pointer.count("/")).text

@@ -1,4 +1,4 @@
-"""Events of a stream, and whether clients can read them."""
+"""The events of a stream, and whether clients can read them."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -21,7 +21,7 @@ _PAGE: Final = "2025-03-26 basic/transports"
 class DataNotJson(Rule):
     """The data of an event is not JSON.
 
-    **Why it matters.** The client drops the event, or the whole stream. A caller that waits for this response waits
+    **Why it matters.** The client drops the event, or the whole stream. If the event was a response, its caller waits
     forever.
 
     **On the wire.** `< data: ok`
@@ -96,13 +96,13 @@ class UnterminatedEvent(ExchangeEndRule):
         return super().on_exchange_end(http, session) if is_cut(http) else ()
 
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        last = http.latest
-        if http.ended_by != "complete" or last is None or last.message.frames[-1].unit != "sse_event":
+        last_message = http.latest
+        if http.ended_by != "complete" or last_message is None or last_message.message.frames[-1].unit != "sse_event":
             return ()
-        if last.request is None:
-            return [self.finding(last, "the stream ends inside an event, which is lost")]
-        text = f"the stream ends inside the event that answers {short(last.method)}, which is lost"
-        return [self.finding(last, text, level=ERROR)]
+        if last_message.request is None:
+            return [self.finding(last_message, "the stream ends inside an event, which is lost")]
+        text = f"the stream ends inside the event that answers {short(last_message.method)}, which is lost"
+        return [self.finding(last_message, text, level=ERROR)]
 
 
 class NoPrimingEvent(ExchangeEndRule):

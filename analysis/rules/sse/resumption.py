@@ -25,7 +25,7 @@ from analysis.rules.support.exchanges import (
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
-"""The part of the requested time that a client must at least wait, as its clock may differ."""
+"""The smallest fraction of the requested delay that a client may wait; it is below 1 because clocks differ."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
@@ -39,7 +39,7 @@ _LINKS: Final = 100
 
 
 class _Repeated(HttpRule):
-    """A rule about events whose id was sent before."""
+    """A rule about events whose id had already been sent."""
 
     who = "server"
     versions = SESSIONS
@@ -53,7 +53,7 @@ class _Repeated(HttpRule):
         return self.check_exchange(http, session) if self.repeats_of(http) and self.can_judge(http) else ()
 
     def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
-        """The repeated events that it reports."""
+        """Returns the repeated event ids that the rule reports."""
         return [repeat for repeat in http.repeats if repeat.kind == self.kind]
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -167,7 +167,7 @@ class UnknownLastEventId(ExchangeEndRule):
 
 
 class ResumeNotGet(ResponseStartRule):
-    """A stream is resumed by a POST.
+    """A client resumes a stream with a POST.
 
     **Why it matters.** A POST carries a message and opens a new stream. Servers do not look for an event id in it.
 
@@ -212,18 +212,18 @@ class ClosedWithoutRetry(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or not http.is_retry_known or _retry_of(http) is not None:
             return ()
-        first = _first_of(http)
-        if first is None or not first.is_unbroken or not _is_alive(http):
+        opening_post = _first_of(http)
+        if opening_post is None or not opening_post.is_unbroken or not _is_alive(http):
             return ()
-        if not any(is_open(context, self.fold) for context in first.sent):
+        if not any(is_open(context, self.fold) for context in opening_post.sent):
             return ()
         if is_cut(http):
-            return ()  # it did not close the stream on purpose
-        at = http.latest or http.over
-        if at is None:
+            return ()  # the server did not close the stream on purpose
+        end = http.latest or http.over
+        if end is None:
             return ()
         text = "the server closes the stream before its response without having sent retry"
-        return [self.finding(at, text, level=self.level, session=session)]
+        return [self.finding(end, text, level=self.level, session=session)]
 
 
 class ResumptionIgnored(HttpRule):
@@ -251,28 +251,36 @@ class ResumptionIgnored(HttpRule):
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if session is not None and LAST_EVENT_ID in http.fields:
-            resuming: list[HttpExchange] = self.state_for(session, list)
-            if len(resuming) < _MAX_RESUMPTIONS:
-                resuming.append(http)
+            resuming_exchanges: list[HttpExchange] = self.state_for(session, list)
+            if len(resuming_exchanges) < _MAX_RESUMPTIONS:
+                resuming_exchanges.append(http)
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason != "closed" or not ending.is_clear or session.lost_seq >= 0:
-            return  # where the recording breaks off, something may have come after that
-        told: set[int] = set()
+            return  # the missing events may have come after the recording broke off
+        reported_numbers: set[int] = set()
         for http in self.state_for(session, list):
-            first = _first_of(http) if http.resumption == "known" else None
-            if first is None or first.over is None or first.number in told or http.replays or http.received:
+            opening_post = _first_of(http) if http.resumption == "known" else None
+            if (
+                opening_post is None
+                or opening_post.over is None
+                or opening_post.number in reported_numbers
+                or http.replays
+                or http.received
+            ):
                 continue
-            lasted_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (http.answered or first.over).t_ns
-            for context in first.sent:
-                if is_open(context, self.fold) and (lasted_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
-                    told.add(first.number)
+            silence_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (
+                http.answered or opening_post.over
+            ).t_ns
+            for context in opening_post.sent:
+                if is_open(context, self.fold) and (silence_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
+                    reported_numbers.add(opening_post.number)
                     text = (
                         f"the client resumes the stream of {short(context.method)}, and the server sends nothing there"
                     )
                     related = (http.answered.seq,) if http.answered is not None else ()
-                    yield self.finding(first.over, text, session=session, related=related)
+                    yield self.finding(opening_post.over, text, session=session, related=related)
                     break
 
 
@@ -296,14 +304,19 @@ class RetryIgnored(ExchangeEndRule):
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        before = http.resumes
-        if before is None or before.over is None or http.started is None or before.ended_by != "complete":
+        resumed_exchange = http.resumes
+        if (
+            resumed_exchange is None
+            or resumed_exchange.over is None
+            or http.started is None
+            or resumed_exchange.ended_by != "complete"
+        ):
             return ()
-        retry, waited_ns = _retry_of(before), http.started.t_ns - before.over.t_ns
+        retry_ms, waited_ns = _retry_of(resumed_exchange), http.started.t_ns - resumed_exchange.over.t_ns
         # A request that was already in transit when the stream ended did not ignore the delay.
-        if retry is None or http.started.seq < before.over.seq or waited_ns >= retry * _MS * TOLERANCE:
+        if retry_ms is None or http.started.seq < resumed_exchange.over.seq or waited_ns >= retry_ms * _MS * TOLERANCE:
             return ()
-        text = f"the client reconnects after {waited_ns // _MS} ms instead of {retry} ms"
+        text = f"the client reconnects after {waited_ns // _MS} ms instead of {retry_ms} ms"
         return self.in_request(http, session, text)
 
 
@@ -342,45 +355,44 @@ class ResumptionInModern(Rule):
 
 
 def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
-    """Received events that have the id of the preceding event, but different data."""
+    """Returns the received events that have the id of the preceding event, but different data."""
     repeats: list[RepeatedEventId] = []
-    named: Frame | None = None
-    """The last event with an explicit id."""
+    last_named: Frame | None = None  # the last event with an explicit id
     if http.session_id is None or http.started is None or not http.is_unbroken:
         return repeats
     for context in http.received:
         frame = context.message.frames[0]
         if not frame.event_id or not frame.raw:
             continue
-        is_same = named is not None and named.event_id == frame.event_id
-        if named is not None and is_same and frame.id_again and named.raw != frame.raw:
-            repeats.append(RepeatedEventId(frame.seq, frame.t_ns, "changed", named.seq))
+        is_same = last_named is not None and last_named.event_id == frame.event_id
+        if last_named is not None and is_same and frame.id_again and last_named.raw != frame.raw:
+            repeats.append(RepeatedEventId(frame.seq, frame.t_ns, "changed", last_named.seq))
         if frame.id_again or not is_same:
-            named = frame
+            last_named = frame
     return repeats
 
 
 def _retry_of(http: HttpExchange) -> int | None:
-    """The last `retry` of a stream, in this exchange or one that it resumes."""
-    here: HttpExchange | None = http
+    """Returns the last `retry` of a stream, in this exchange or one that it resumes, or None if there is none."""
+    exchange: HttpExchange | None = http
     for _ in range(_LINKS):
-        if here is None or here.retry is not None:
+        if exchange is None or exchange.retry is not None:
             break
-        here = here.resumes
-    return None if here is None else here.retry
+        exchange = exchange.resumes
+    return None if exchange is None else exchange.retry
 
 
 def _first_of(http: HttpExchange) -> HttpExchange | None:
     """Returns the POST that opened a stream, directly or before it was resumed, or None if unknown."""
-    here: HttpExchange | None = http
+    exchange: HttpExchange | None = http
     for _ in range(_LINKS):
-        if here is None or here.method == "POST":
+        if exchange is None or exchange.method == "POST":
             break
-        here = here.resumes
-    return here if here is not None and here.method == "POST" else None
+        exchange = exchange.resumes
+    return exchange if exchange is not None and exchange.method == "POST" else None
 
 
 def _is_alive(http: HttpExchange) -> bool:
     """Whether the session is still open."""
-    known = None if http.session_id is None else http.session_ids.get(http.session_id)
-    return known is None or (known.is_alive and not known.tried)
+    session_id = None if http.session_id is None else http.session_ids.get(http.session_id)
+    return session_id is None or (session_id.is_alive and not session_id.tried)

@@ -1,7 +1,7 @@
 """Facts about an exchange for rules about credentials: whether it is with the endpoint, its challenges, its revision.
 
 The recorder keeps the scheme of a credential and a hash of the rest, challenges unchanged, and the names in a query.
-Captures of earlier versions have no scheme. Nothing is reported about values that are hashed as a whole.
+Captures made by earlier versions have no scheme. The rules report nothing about values that are hashed as a whole.
 """
 
 import re
@@ -29,9 +29,9 @@ class Challenge(NamedTuple):
     """One challenge of a response."""
 
     scheme: str
-    """In lower case."""
+    """The authentication scheme, in lower case."""
     parameters: dict[str, str]
-    """By name, in lower case."""
+    """The values of the parameters, by name in lower case."""
 
 
 class EndpointRule(HttpRule):
@@ -79,8 +79,8 @@ def challenges_of(http: HttpExchange) -> list[Challenge] | None:
     for value in http.challenges:
         if value.startswith(_HIDDEN):
             return None
-        for word in _WORD.finditer(value[:_MAX_CHALLENGE_CHARS]):
-            name, text = word[1].lower(), word[2]
+        for match in _WORD.finditer(value[:_MAX_CHALLENGE_CHARS]):
+            name, text = match[1].lower(), match[2]
             if text is None:
                 challenges.append(Challenge(name, {}))
             elif challenges:
@@ -89,7 +89,7 @@ def challenges_of(http: HttpExchange) -> list[Challenge] | None:
 
 
 def bearer_of(http: HttpExchange) -> Challenge | None:
-    """The first Bearer challenge of a response."""
+    """Returns the first Bearer challenge of a response, or None if it has none."""
     return next((challenge for challenge in challenges_of(http) or () if challenge.scheme == "bearer"), None)
 
 
@@ -100,6 +100,6 @@ def scheme_of(http: HttpExchange) -> str:
 
 
 def default_rank(http: HttpExchange, session: Session | None) -> int:
-    """The rank of an exchange's revision; the newest rank if it is unknown."""
+    """Returns the rank of an exchange's revision, or the newest rank if the revision is unknown."""
     rank = http.revision_and_era(session)[0]
     return NEWEST if rank is None else rank

@@ -1,6 +1,6 @@
 """Facts about a message for rules about the two eras: its envelope, its error, and the versions that it names.
 
-All functions accept any JSON in any place, and return None or nothing if a value is not what it should be.
+All functions accept arbitrary JSON values, and return None or an empty value if one does not have the expected type.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ MAX_QUOTED_TEXT_CHARS: Final = 60
 
 
 class AllEras(Span):
-    """The revisions of a rule that spans both eras: the rule sees every message, and decides itself."""
+    """The revisions of a rule that spans both eras: the rule gets every message, and decides itself."""
 
     def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - always true
         """Always true: an `initialize` after a modern probe belongs to neither of the rule's revisions."""
@@ -54,7 +54,7 @@ def modern_initialize(message: Message) -> str | None:
 
 
 def version_of(request: Request) -> str | None:
-    """The version that a request names, or that an `initialize` requests."""
+    """Returns the version that a request names (that an `initialize` requests), or None if it names none."""
     if request.method == "initialize":
         version = member(request.params, "protocolVersion")
     else:
@@ -84,21 +84,21 @@ def outcome_of(context: MessageContext) -> Outcome | None:
 
 
 def has_modern(versions: tuple[str, ...]) -> bool:
-    """Whether a list holds a version of the modern era."""
+    """Whether a list contains a version of the modern era."""
     return any((rank_of(version) or 0) >= MODERN for version in versions)
 
 
 def result_type(response: Response) -> str | None:
-    """The `resultType` of a result."""
-    kind = member(response.result, "resultType")
-    return kind if isinstance(kind, str) else None
+    """Returns the `resultType` of a result, or None if it is missing or not a string."""
+    value = member(response.result, "resultType")
+    return value if isinstance(value, str) else None
 
 
 def member(value: object, name: str) -> Any:
-    """A member of a value that may be an object."""
+    """Returns a member of a value, or None if the value is not an object or lacks the member."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def short(text: str) -> str:
-    """Untrusted text, truncated."""
+    """Returns untrusted text, truncated to `MAX_QUOTED_TEXT_CHARS`."""
     return text if len(text) <= MAX_QUOTED_TEXT_CHARS else f"{text[: MAX_QUOTED_TEXT_CHARS - 1]}…"

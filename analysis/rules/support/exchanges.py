@@ -17,12 +17,12 @@ from analysis.rules.finding import Finding, Level
 
 JSON: Final = "application/json"
 SESSIONS: Final = between("2025-03-26", "2025-11-25")
-"""The revisions of Streamable HTTP that have sessions and streams by GET."""
+"""The revisions of Streamable HTTP that have sessions and streams opened with GET."""
 ANY: Final = frozenset({"POST", "GET", "DELETE"})
 POST: Final = frozenset({"POST"})
 SUCCESS: Final = range(200, 300)
 NOT_JUDGED: Final = frozenset({401, 403, 429, *range(500, 600)})
-"""Statuses about credentials, load or failures, which do not judge the request itself."""
+"""Statuses about credentials, load or failures, which say nothing about the request itself."""
 
 
 class HttpRule(Rule):
@@ -30,14 +30,14 @@ class HttpRule(Rule):
 
     needs_http = True
     http_methods: ClassVar[frozenset[str]] = POST
-    """The HTTP methods of the exchanges that it checks."""
+    """The HTTP methods of the exchanges that the rule checks."""
     statuses: ClassVar[range | frozenset[int] | None] = None
-    """The statuses that it checks; None for all, and for exchanges without a response."""
+    """The statuses of the exchanges that the rule checks; None for all, including exchanges without a response."""
     media: ClassVar[str | None] = None
     """The media type of the response, JSON or a stream; None for all."""
     needs_body: ClassVar[bool] = False
-    """Whether it judges the server's answer: it is silent where the body of the response is not in the capture, as its
-    messages may explain it, and where the client is redirected to another address, which has yet to answer."""
+    """Whether the rule judges the server's response. It then reports nothing if the capture lacks the response body,
+    whose messages may explain the response, or if the client is redirected to an address that has yet to respond."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         if self.media is not None and like.media_type != self.media:
@@ -45,46 +45,50 @@ class HttpRule(Rule):
         return like.method in self.http_methods and (self.statuses is None or like.status in self.statuses)
 
     def can_judge(self, http: HttpExchange) -> bool:
-        """Whether an exchange certainly uses Streamable HTTP, and holds what the rule needs."""
+        """Whether an exchange certainly uses Streamable HTTP, and the capture contains what the rule needs of it."""
         if self.needs_body and ("server" in http.unrecorded or http.is_redirect):
             return False
         return http.is_streamable and not http.is_ours
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """What is wrong with an exchange of Streamable HTTP."""
+        """Returns the findings about an exchange of Streamable HTTP."""
         raise NotImplementedError
 
     def in_request(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
-        """A finding at the client's message, or at the record of its request."""
-        at = http.sent[0] if http.sent else (http.started or http.answered)
-        return self._findings(at, http, session, text, level)
+        """Returns a finding at the client's message, or at the record of its request if there is no message."""
+        location = http.sent[0] if http.sent else (http.started or http.answered)
+        return self._findings(location, http, session, text, level)
 
     def in_response(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
-        """A finding at the server's message in the response, or at the record of the response."""
-        first = http.received[0] if http.received else None
-        at = first if first is not None and first.message.frames[0].unit == "http_body" else http.answered
-        return self._findings(at, http, session, text, level)
+        """Returns a finding at the message in the body of the response, or at the response's record."""
+        first_message = http.received[0] if http.received else None
+        location = (
+            first_message
+            if first_message is not None and first_message.message.frames[0].unit == "http_body"
+            else http.answered
+        )
+        return self._findings(location, http, session, text, level)
 
     def at_end_of(self, http: HttpExchange, session: Session | None, text: str) -> list[Finding]:
-        """A finding at the record of the end of an exchange."""
+        """Returns a finding at the record of the end of an exchange."""
         return self._findings(http.over, http, session, text, None)
 
     def _findings(
         self,
-        at: MessageContext | RecordRef | None,
+        location: MessageContext | RecordRef | None,
         http: HttpExchange,
         session: Session | None,
         text: str,
         level: Level | None,
     ) -> list[Finding]:
-        if at is None:
+        if location is None:
             return []
         level = level or self.level_at(*http.revision_and_era(session))
-        finding = self.finding(at, text, level=level, session=session)
+        finding = self.finding(location, text, level=level, session=session)
         method = http.sent[0].method if http.sent else ""
         return [finding if finding.method else finding._replace(method=method[:256])]
 
@@ -126,12 +130,12 @@ class ExchangeEndRule(HttpRule):
 
 
 def messages_of(http: HttpExchange) -> list[MessageContext]:
-    """The client's messages in an exchange, without invalid ones."""
+    """Returns the client's messages in an exchange, without invalid ones."""
     return [context for context in http.sent if isinstance(context.message, (Request, Notification, Response))]
 
 
 def requests_of(http: HttpExchange) -> list[MessageContext]:
-    """The client's requests in an exchange, without notifications that have an id."""
+    """Returns the client's requests in an exchange, without notifications that have an id."""
     return [
         context
         for context in http.sent
@@ -140,16 +144,16 @@ def requests_of(http: HttpExchange) -> list[MessageContext]:
 
 
 def lacks_session(http: HttpExchange) -> bool:
-    """Whether the server may not know the session of a request, so that a refusal may be right.
+    """Whether the server may not know the session of a request, in which case a refusal may be right.
 
-    The request's id was not issued in this capture, or its session is over; or it has no id, although the client has
-    received one.
+    The session id of the request was not issued in this capture, or its session is over; or the request has no session
+    id, although the client has received one.
     """
-    id_ = http.fields.get(FIELD)
-    if id_ is None:
+    named_id = http.fields.get(FIELD)
+    if named_id is None:
         return not http.is_opening and bool(http.session_ids.issued_to(http.client))
-    known = http.session_ids.get(id_)
-    return known is None or known.given is None or not known.is_alive
+    session_id = http.session_ids.get(named_id)
+    return session_id is None or session_id.given is None or not session_id.is_alive
 
 
 def is_cut(http: HttpExchange) -> bool:
@@ -159,18 +163,18 @@ def is_cut(http: HttpExchange) -> bool:
 
 def is_open(context: MessageContext, fold: Fold) -> bool:
     """Whether a request should still get a response: it was not cancelled, or only after it had failed."""
-    waiting = waiting_for(context, fold)
-    return waiting is not None and waiting.is_due
+    call = waiting_for(context, fold)
+    return call is not None and call.is_due
 
 
 def is_cancelled(context: MessageContext, fold: Fold) -> bool:
     """Whether a request was cancelled while it could be answered, and is still unanswered."""
-    waiting = waiting_for(context, fold)
-    return waiting is not None and not waiting.is_due
+    call = waiting_for(context, fold)
+    return call is not None and not call.is_due
 
 
 def waiting_for(context: MessageContext, fold: Fold) -> Call | None:
-    """Returns what is known of a request that has no response, or None if it has one or has failed."""
+    """Returns the call of a request that has no response, or None if it was answered or has failed."""
     message = context.message
     if not isinstance(message, Request):
         return None

@@ -1,4 +1,4 @@
-"""Input requests: what a server asks of its client in an interim result. Older revisions send requests for this."""
+"""Input requests, which a server puts into an interim result. In older revisions, servers send requests instead."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -26,7 +26,7 @@ def input_requests(context: MessageContext) -> list[InputRequest]:
     memory, message = context.session.memory, context.message
     cached: tuple[Message, list[InputRequest]] | None = memory.get(_MEMORY_KEY)
     if cached is None or cached[0] is not message:
-        # Some thirty rules read the same entries, one after the other.
+        # About thirty rules read the same entries, one after the other.
         cached = memory[_MEMORY_KEY] = message, list(_entries(context))
     return cached[1]
 

@@ -1,10 +1,10 @@
 """The lists of a server (tools, prompts, resources, templates), page by page, for rules that need them.
 
 A walk is a list with all its pages, each requested with the cursor of the previous page. A page without a next cursor
-completes it, and it is valid until the server announces that the list has changed.
+completes the walk, which is valid until the server announces that the list has changed.
 
-A list that was requested before such a notification and answered after it counts: it is the server's latest, and the
-client knows no other. Servers that register their tools while they start send the notification at exactly that point.
+A list that was requested before such a notification and answered after it counts: it is the server's latest list, and
+the client knows no other. Servers that register their tools during startup send the notification at exactly that point.
 If only the next list counted, the calls of a client that never requests one could not be compared with any list. A list
 is unknown if one of its pages came before the notification. A list requested before the notification does not replace
 one that was requested after it.
@@ -29,17 +29,17 @@ from analysis.rules.unchanged_content import result_digest
 MAX_LISTED_ITEMS: Final = 10_000
 """The most items of one list that are kept; a longer list is treated as unknown."""
 BYTES: Final = 32 << 20
-"""The most bytes in the frames of a list."""
+"""The most bytes in the frames of one list; a larger list is treated as unknown."""
 WALKS: Final = 16
 """The most lists of one kind that are requested at the same time."""
 
 COMPLETE_PREFIX: Final = "list of "
-"""Prefix of an entry in `Session.learned`, once all pages of a list have come; the member with its items follows."""
+"""Prefix of the entry in `Session.learned` for a complete list; the name of the member with its items follows."""
 _SETTLED: Final = REVISIONS.index("2025-11-25")
 
 
 class _Schemas:
-    """The schemas of some items, each parsed once."""
+    """The schemas of some items; each is parsed once."""
 
     __slots__ = ("_known",)
 
@@ -63,22 +63,22 @@ class ListedItem(_Schemas):
         super().__init__()
         self.item = item
         self.seq = seq
-        """Number of the message that it came in."""
+        """Number of the message that listed the item."""
 
     def schema(self, member: str, rank: int | None) -> Schema | None:
-        """Returns a schema of a tool, or None if it has none or it cannot be used."""
+        """Returns a schema of the tool, or None if the tool has none or the schema cannot be used."""
         return self.find(self.item, 0, member, rank)
 
 
 class ListPage(_Schemas):
-    """One result of a list."""
+    """One result of a list request."""
 
     __slots__ = ("items", "reordered", "repeats")
 
     def __init__(self, items: list[Any], repeats: list[tuple[int, int]]) -> None:
         super().__init__()
         self.items = items[:MAX_LISTED_ITEMS]
-        """As received; they may be of any type."""
+        """The items as received, which may be of any type."""
         self.repeats = repeats
         """Positions of items whose name an earlier item of the walk has, each with the number of the earlier
         message."""
@@ -86,7 +86,7 @@ class ListPage(_Schemas):
         """Number of the last message of an earlier walk with the same items in another order."""
 
     def schema(self, index: int, member: str, rank: int | None) -> Schema | None:
-        """Returns a schema of one of its tools, or None if the tool has none or it cannot be used."""
+        """Returns a schema of one of the page's tools, or None if the tool has none or the schema cannot be used."""
         return self.find(self.items[index], index, member, rank)
 
 
@@ -98,13 +98,13 @@ class _Walk:
 
 
 class Listing:
-    """One list of a session, as far as it is known."""
+    """One list of a session, as far as the capture shows it."""
 
     def __init__(self, member: str, name: str) -> None:
         """Create an unknown list.
 
         Args:
-            member: the member of the result that holds the items.
+            member: the member of the result that contains the items.
             name: the member that identifies an item.
         """
         self._member, self._name = member, name
@@ -117,7 +117,7 @@ class Listing:
         self._single: tuple[_Walk, ListPage, bytes | None] | None = None
 
     def record_page(self, context: MessageContext) -> ListPage:
-        """Record a result of the list, once; returns its page, which is the same for all rules."""
+        """Records a result of the list on the first call; returns the same page to all rules."""
         if self._last is not None and self._last[0] is context.message:
             return self._last[1]
         page = self._take(context)
@@ -147,9 +147,9 @@ class Listing:
         items = result.get(self._member) if isinstance(result, dict) else None
         if not isinstance(items, list) or request is None or not isinstance(result, dict):
             return ListPage([], [])
-        again = self._again(request, result, items, context)
-        if again is not None:
-            return again
+        repeated_page = self._again(request, result, items, context)
+        if repeated_page is not None:
+            return repeated_page
         walk = self._walk_of(context, request)
         page = ListPage(items, _add(walk, items, self._name, context))
         if not self._may_hold(request, context.session):
@@ -161,17 +161,19 @@ class Listing:
                 self._open.popitem(last=False)
             return page
         if not walk.is_whole:
-            self._walk = None  # it may differ from the previous list
+            self._walk = None  # the list may differ from the previous one
             return page
         page.reordered = self._complete(walk, request, context)
-        is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
-        self._single = (walk, page, result_digest(context)) if is_plain and len(items) == len(page.items) else None
+        is_single_page = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
+        self._single = (
+            (walk, page, result_digest(context)) if is_single_page and len(items) == len(page.items) else None
+        )
         return page
 
     def _again(
         self, request: Request, result: dict[str, Any], items: list[Any], context: MessageContext
     ) -> ListPage | None:
-        """Returns the previous page if the whole list comes again unchanged on one page, as usual, or None."""
+        """Returns the previous page if the result repeats the whole list unchanged on one page, as usual, or None."""
         if self._single is None or self._walk is not self._single[0] or self._epoch != context.session.epoch:
             return None
         _, page, digest = self._single
@@ -199,16 +201,16 @@ class Listing:
         return walk
 
     def _complete(self, walk: _Walk, request: Request, context: MessageContext) -> int | None:
-        known, order = self._walk, list(walk.entries)
-        is_same = known is not None and self._epoch == context.session.epoch and _is_same(known, walk)
+        previous_walk, order = self._walk, list(walk.entries)
+        is_same = previous_walk is not None and self._epoch == context.session.epoch and _is_same(previous_walk, walk)
         if not is_same:
             self._walk, self._since, self._epoch = walk, context.message.seq, context.session.epoch
             context.session.learned |= {COMPLETE_PREFIX + self._member}
         self._requested = request.seq
-        before, self._order = self._order, (order, context.message.seq)
-        if before is None or before[0] == order or set(before[0]) != set(order):
+        previous_order, self._order = self._order, (order, context.message.seq)
+        if previous_order is None or previous_order[0] == order or set(previous_order[0]) != set(order):
             return None
-        return before[1]
+        return previous_order[1]
 
 
 def _cursor(request: Request) -> Any:
@@ -226,9 +228,9 @@ def _add(walk: _Walk, items: list[Any], name: str, context: MessageContext) -> l
         key = item.get(name) if isinstance(item, dict) else None
         if not isinstance(key, str):
             continue
-        known = walk.entries.get(key)
-        if known is not None:
-            repeats.append((index, known.seq))
+        earlier_item = walk.entries.get(key)
+        if earlier_item is not None:
+            repeats.append((index, earlier_item.seq))
         else:
             walk.entries[key] = ListedItem(item, context.message.seq)
     if not walk.is_whole and walk.size > BYTES:
@@ -237,36 +239,36 @@ def _add(walk: _Walk, items: list[Any], name: str, context: MessageContext) -> l
 
 
 def _is_same(walk: _Walk, other: _Walk) -> bool:
-    mine, theirs = walk.entries, other.entries
-    return mine.keys() == theirs.keys() and all(
-        _is_alike(entry.item, theirs[name].item) for name, entry in mine.items()
+    entries, other_entries = walk.entries, other.entries
+    return entries.keys() == other_entries.keys() and all(
+        _is_alike(listed_item.item, other_entries[name].item) for name, listed_item in entries.items()
     )
 
 
 def _is_alike(value: object, other: object) -> bool:
-    """Whether two values are certainly the same JSON: in Python, 1, 1.0 and true are equal."""
+    """Whether two values are certainly the same JSON; equality is not enough, because 1 == 1.0 == True in Python."""
     if value != other:
         return False
     try:
         return orjson.dumps(value) == orjson.dumps(other)
     except TypeError:
-        return False  # numbers beyond 64 bits, lone surrogates
+        return False  # integers beyond 64 bits, or lone surrogates
 
 
 def _listing_in_session(member: str, name: str) -> Callable[[Session], Listing]:
     key = f"listing {member}"
 
-    def listing(session: Session) -> Listing:
+    def listing_of(session: Session) -> Listing:
         listing: Listing | None = session.memory.get(key)
         if listing is None:
             listing = session.memory[key] = Listing(member, name)
         return listing
 
-    return listing
+    return listing_of
 
 
 tools_of: Final = _listing_in_session("tools", "name")
-"""The tools of a session."""
+"""Returns the tool list of a session."""
 prompts_of: Final = _listing_in_session("prompts", "name")
 resources_of: Final = _listing_in_session("resources", "uri")
 templates_of: Final = _listing_in_session("resourceTemplates", "uriTemplate")

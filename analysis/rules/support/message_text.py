@@ -1,4 +1,4 @@
-"""The raw text of a message: why it is not a message, and values that parsers hide.
+"""The raw text of frames: why something is not a message, and values that parsers hide.
 
 Parsers agree only on flawless JSON: they keep the first or the last of duplicate members, some accept NaN, and some
 fail on a lone surrogate. The functions here are called only for frames with an oddity.
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class _LastRead(Generic[T]):
-    """Caches a function's result for the latest frames, as all rules need it for each item of an array.
+    """Caches a function's result for the latest frames, because all rules need it for each item of an array.
 
     Frames are compared by identity: comparing or hashing ten thousand lines for each of as many items would take
     minutes.
@@ -51,34 +51,34 @@ class _LastRead(Generic[T]):
         self._last: tuple[tuple[Frame, ...], T] | None = None
 
     def __call__(self, frames: tuple[Frame, ...]) -> T:
-        """Returns the function's result for some frames, from the cache if these were the latest."""
-        last = self._last
-        if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
-            return last[1]
+        """Returns the function's result for some frames, from the cache if they are the latest frames."""
+        cached = self._last
+        if cached is not None and cached[0][0] is frames[0] and len(cached[0]) == len(frames):
+            return cached[1]
         result = self._make(frames)
         self._last = (frames, result)
         return result
 
 
 class FrameRule(Rule):
-    """A rule about the bytes of frames that are, or begin with, something that is not a message."""
+    """A rule about the bytes of frames that are not a message, or begin with something that is not a message."""
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         """Check a frame, once."""
         return self.check_frame(context) if is_first(context.message) else iter(())
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        """The faults of the frame; `context` is its first message."""
+        """Yields the findings about a frame; `context` is the first message in it."""
         raise NotImplementedError
 
     def of_frame(self, context: MessageContext, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
-        """A finding about the frame as a whole or one item of it."""
+        """Returns a finding about the frame as a whole, or about one item in it."""
         related = tuple({frame.seq: None for frame in context.message.frames[-1:] if frame.seq != context.message.seq})
         return self.finding(context, text, pointer=pointer, related=related)._replace(item=item)
 
 
 class AnyFrameRule(FrameRule):
-    """A rule about the bytes of any frame: called once for each, regardless of how many messages it holds."""
+    """A rule about the bytes of any frame; it checks each frame once, regardless of how many messages are in it."""
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         """Check a frame that begins with a message, once."""
@@ -100,26 +100,26 @@ def _behind_bom(frames: tuple[Frame, ...]) -> str:
 
 
 def reason(message: Message) -> str | None:
-    """Returns why something is not a message, apart from a byte order mark, or None if it is one."""
+    """Returns why something is not a message, apart from a byte order mark, or None if it is a message."""
     if not isinstance(message, Invalid):
         return None
     return _behind_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
 
 
 def is_value(message: Message) -> bool:
-    """Whether a message's bytes are a JSON object or array; others are not checked further."""
+    """Whether a message's bytes are a JSON object or array; the rules check no other values."""
     return reason(message) not in _NO_VALUE
 
 
 def object_of(message: Message) -> dict[str, Any] | None:
-    """Returns the members of a message, or of an invalid object, or None if it is not an object."""
+    """Returns the members of a message or of an invalid object, or None if it is not an object."""
     if not isinstance(message, Invalid):
         return message.body
     if not is_value(message):
         return None
     values = _values(message.frames)
-    at = message.index or 0
-    value = values[at] if at < len(values) else None
+    index = message.index or 0
+    value = values[index] if index < len(values) else None
     return value if isinstance(value, dict) else None
 
 
@@ -132,18 +132,18 @@ def is_not_json(context: MessageContext) -> bool:
 
 
 def is_item(message: Message) -> bool:
-    """Whether a message is an item of an array, not one of several on a line."""
+    """Whether a message is an item of an array, and not one of several messages on a line."""
     return message.index is not None and message.frames[0].verdict.problem != SEVERAL
 
 
 def items_of(message: Message) -> list[Any]:
-    """All items of the array that contains a message; numbers in them may be rounded."""
+    """Returns all items of the array that contains a message; numbers in them may be rounded."""
     return _values(message.frames)
 
 
 @_LastRead
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
-    """The values of an invalid frame: a single one, the items of its array, or all on its line. Integers are floats."""
+    """Returns the values in a frame: one value, the items of an array, or all values on a line. Integers are floats."""
     try:
         text = raw_of(frames).decode("utf-8-sig")
         values = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
@@ -153,18 +153,18 @@ def _values(frames: tuple[Frame, ...]) -> list[Any]:
 
 
 def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
-    """The consecutive values in a text."""
+    """Returns the consecutive JSON values in a text."""
     values: list[Any] = []
-    at = _after_space(text, 0)
-    while at < len(text) and len(values) < MAX_MESSAGES_PER_LINE:
-        value, at = decode(text, at)
+    position = _after_space(text, 0)
+    while position < len(text) and len(values) < MAX_MESSAGES_PER_LINE:
+        value, position = decode(text, position)
         values.append(value)
-        at = _after_space(text, at)
+        position = _after_space(text, position)
     return values
 
 
 def cut(name: str) -> str:
-    """An untrusted name, truncated to what a finding may repeat."""
+    """Returns an untrusted name, truncated to `MAX_QUOTED_NAME_CHARS`."""
     return name if len(name) <= MAX_QUOTED_NAME_CHARS else f"{name[: MAX_QUOTED_NAME_CHARS - 1]}…"
 
 
@@ -172,7 +172,7 @@ def cut(name: str) -> str:
 
 
 class AnomalyLocation(NamedTuple):
-    """The place of an oddity."""
+    """Where an oddity is in a frame."""
 
     pointer: str
     """The JSON Pointer of the value in its message."""
@@ -183,7 +183,7 @@ class AnomalyLocation(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """The first place of each kind; None if there is none."""
+    """The first location of each kind of hidden value; None if there is none."""
 
     repeated: AnomalyLocation | None = None
     constant: AnomalyLocation | None = None
@@ -195,14 +195,14 @@ class _Repeating(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        names: set[str] = set()
+        seen: set[str] = set()
         self.repeated = ""
-        """The first name that is repeated."""
+        """The first repeated name."""
         for name, _ in pairs:
-            if name in names:
+            if name in seen:
                 self.repeated = name
                 break
-            names.add(name)
+            seen.add(name)
 
 
 class _Constant:
@@ -210,7 +210,7 @@ class _Constant:
 
 
 def hidden_in(message: Message) -> Hidden:
-    """The values that parsers hide in the frames of a message."""
+    """Returns the locations of the values that parsers hide in the frames of a message."""
     if is_as_written(message):
         return Hidden()
     return _read_again(message.frames) if is_value(message) else Hidden()
@@ -219,20 +219,20 @@ def hidden_in(message: Message) -> Hidden:
 @_LastRead
 def _read_again(frames: tuple[Frame, ...]) -> Hidden:
     raw = raw_of(frames)
-    reading = _Reading()
+    parser = _Reading()
     try:
-        values = _each(raw.decode("utf-8-sig"), reading.decode)
+        values = _each(raw.decode("utf-8-sig"), parser.decode)
     except (ValueError, RecursionError):
         return Hidden()
-    if not values or (not reading.is_odd and not _HALF_ESCAPED.search(raw)):
+    if not values or (not parser.is_odd and not _HALF_ESCAPED.search(raw)):
         return Hidden()
-    is_many = len(values) > 1
-    value = values if is_many else values[0]
-    return _places(value, has_items=is_many or isinstance(value, list))
+    has_several = len(values) > 1
+    value = values if has_several else values[0]
+    return _places(value, has_items=has_several or isinstance(value, list))
 
 
 class _Reading:
-    """A parser that notices odd values."""
+    """A JSON parser that notices odd values."""
 
     def __init__(self) -> None:
         self.is_odd = False
@@ -252,17 +252,17 @@ class _Reading:
         return _Constant()
 
 
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+def _after_space(text: str, position: int) -> int:
+    space = _SPACE.match(text, position)
+    return space.end() if space else position
 
 
 def _places(value: Any, *, has_items: bool) -> Hidden:
-    """The first odd places in a value, depth first; without recursion, as it may nest deeply."""
-    places: dict[str, AnomalyLocation] = {}
+    """Returns the first locations of odd values, depth first; without recursion, because values may nest deeply."""
+    locations: dict[str, AnomalyLocation] = {}
     path: list[str | int] = []
     levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
-    while levels and len(places) < len(Hidden._fields):
+    while levels and len(locations) < len(Hidden._fields):
         key, item = next(levels[-1], (None, None))
         if key is None:
             levels.pop()
@@ -271,14 +271,14 @@ def _places(value: Any, *, has_items: bool) -> Hidden:
             continue
         path.append(key)
         for kind, name in _odd(key, item):
-            places.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
+            locations.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
         if isinstance(item, dict):
             levels.append(iter(item.items()))
         elif isinstance(item, list):
             levels.append(iter(enumerate(item)))
         else:
             path.pop()
-    return Hidden(**places)
+    return Hidden(**locations)
 
 
 def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
@@ -295,5 +295,5 @@ def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
 def _place(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
     item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
     pointer = "".join(f"/{step(str(part))}" for part in path)
-    is_plain = len(pointer) <= _MAX_POINTER_CHARS and not _HALF.search(pointer)
-    return AnomalyLocation(pointer if is_plain else "", name, item if isinstance(item, int) else None)
+    is_quotable = len(pointer) <= _MAX_POINTER_CHARS and not _HALF.search(pointer)
+    return AnomalyLocation(pointer if is_quotable else "", name, item if isinstance(item, int) else None)

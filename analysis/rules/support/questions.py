@@ -1,4 +1,4 @@
-"""Questions of a server to a client, and the replies: requests up to 2025-11-25, rounds of a call since then.
+"""A server's questions to its client, and the replies: requests up to 2025-11-25, rounds of a call since then.
 
 In a round, the retry contains the reply. The chain of the call shows which question it answers; if the chain is
 unknown, nothing is reported.
@@ -21,7 +21,7 @@ _REPLIES: Final = frozenset({"inputResponses"})
 
 
 class ServerQuestionRule(Rule):
-    """A rule about questions of a server."""
+    """A rule about a server's questions."""
 
     who: ClassVar[Who] = "server"
     about: ClassVar[str]
@@ -40,17 +40,17 @@ class ServerQuestionRule(Rule):
         return self.check_question(context, params, "/params") if isinstance(params, dict) else ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for pointer, method, params in input_requests(context):
             if method == self.about:
-                found += self.check_question(context, params, f"{pointer}/params")
-        return found
+                findings += self.check_question(context, params, f"{pointer}/params")
+        return findings
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one question.
 
         Args:
-            context: the message that contains it.
+            context: the message that contains the question.
             params: the params of the question.
             pointer: the place of the params.
         """
@@ -58,7 +58,7 @@ class ServerQuestionRule(Rule):
 
 
 class ClientReplyRule(Rule):
-    """A rule about replies of a client."""
+    """A rule about a client's replies."""
 
     who = "client"
     about: ClassVar[str]
@@ -79,10 +79,10 @@ class ClientReplyRule(Rule):
             return ()
         return self._in_round(context, context.round.chain.input_requests)
 
-    def _in_round(self, context: MessageContext, interim: dict[str, Any]) -> Iterator[Finding]:
+    def _in_round(self, context: MessageContext, questions: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(context.body, "params"), "inputResponses")
         for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MAX_INPUT_ENTRIES):
-            question = interim.get(key)
+            question = questions.get(key)
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
                 pointer = f"/params/inputResponses/{step(key, MAX_INPUT_ENTRIES)}"
@@ -106,7 +106,7 @@ class ClientReplyRule(Rule):
         """Check one reply.
 
         Args:
-            context: the message that contains it.
+            context: the message that contains the reply.
             question: the params of the question.
             reply: the result that answers the question.
             pointer: the place of the result.

@@ -45,16 +45,16 @@ class TaskReport(NamedTuple):
     """The part of a message that reports one task."""
 
     task: Task | None
-    """None if it is unknown which task is meant."""
+    """The task; None if it is unknown which task is meant."""
     body: dict[str, Any]
     pointer: str
     """The place of `body` in the message."""
     is_new: bool = False
-    """Whether it creates the task."""
+    """Whether the message creates the task."""
 
 
 def reports_in(context: MessageContext, fold: Fold) -> Iterator[TaskReport]:
-    """The reports about tasks in an executor's message."""
+    """Yields the reports about tasks in an executor's message."""
     message, task = context.message, context.task
     if isinstance(message, Notification):
         if isinstance(message.params, dict) and task is not None and task.executor == message.sender:
@@ -128,13 +128,15 @@ class TerminalStatusChanged(TaskReportRule):
 
 @dataclass(slots=True)
 class _Poll:
+    """The last poll of a task."""
+
     session: int
     sent_ns: int
     seq: int
     wait_ms: int | float | None = None
-    """The requested interval when the response to this poll came."""
+    """The interval that the executor requested, as of the response to this poll."""
     answer: int = -1
-    """Number of that response."""
+    """Number of the response to this poll."""
 
 
 class PolledTooFast(Rule):
@@ -149,22 +151,22 @@ class PolledTooFast(Rule):
         task, message = context.task, context.message
         if task is None:
             return ()
-        last: _Poll | None = task.memory.get(self.id)
+        last_poll: _Poll | None = task.memory.get(self.id)
         task.memory[self.id] = _Poll(context.session.number, message.t_ns, message.seq)
-        if last is None or last.wait_ms is None or last.session != context.session.number:
+        if last_poll is None or last_poll.wait_ms is None or last_poll.session != context.session.number:
             return ()
-        waited_ns = message.t_ns - last.sent_ns
-        has_news = bool(task.reports) and task.reports[-1].seq > last.answer
-        if has_news or last.answer <= context.session.lost_seq or waited_ns >= last.wait_ms * 500_000:
+        waited_ns = message.t_ns - last_poll.sent_ns
+        has_news = bool(task.reports) and task.reports[-1].seq > last_poll.answer
+        if has_news or last_poll.answer <= context.session.lost_seq or waited_ns >= last_poll.wait_ms * 500_000:
             return ()
         text = f"the task is polled again after {waited_ns // 1_000_000} ms, less than half of the requested interval"
-        return [self.finding(context, text, related=(last.seq, last.answer))]
+        return [self.finding(context, text, related=(last_poll.seq, last_poll.answer))]
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         task, request = context.task, context.request
-        last: _Poll | None = task.memory.get(self.id) if task is not None else None
-        if task is not None and last is not None and request is not None and last.seq == request.seq:
-            last.wait_ms, last.answer = task.poll_ms, context.message.seq
+        last_poll: _Poll | None = task.memory.get(self.id) if task is not None else None
+        if task is not None and last_poll is not None and request is not None and last_poll.seq == request.seq:
+            last_poll.wait_ms, last_poll.answer = task.poll_ms, context.message.seq
         return ()
 
 
@@ -172,17 +174,17 @@ class PolledTooFast(Rule):
 
 
 def end_of(task: Task) -> StatusReport | None:
-    """The first report that a task has ended."""
+    """Returns the first report that a task has ended, or None if there is none."""
     return next((report for report in task.reports if report.status in OVER), None)
 
 
 def may_cross(context: MessageContext, t_ns: int) -> bool:
-    """Whether a message may have crossed an earlier one of its side, as two HTTP streams have no order."""
+    """Whether a message may have been sent before one that came earlier, because two HTTP streams have no order."""
     return context.session.is_http and context.message.t_ns - t_ns <= RACE_NS
 
 
 def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
-    """Whether a side may have created a task that it has not reported yet, as a request for one is open."""
+    """Whether a side may have created a task that it has not reported yet, because a request for one is open."""
     table = fold.tables["server" if executor == "client" else "client"]
     if len(table) > _LOOKED_AT:
         return True
@@ -191,11 +193,11 @@ def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
 
 
 def wrong_code(context: MessageContext, *, is_over_too: bool = False) -> str | None:
-    """Returns the finding for an error about a task with the wrong code, or None if the code is right.
+    """Returns the text of a finding about an error with the wrong code for a task, or None if the code is right.
 
     Args:
         context: the error.
-        is_over_too: whether the error may also say that the task has ended.
+        is_over_too: whether an error that says that the task has ended counts as well.
     """
     code, text = code_of(context.message), text_of(context)
     if code is None or code == INVALID_PARAMS:

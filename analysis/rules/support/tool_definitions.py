@@ -1,4 +1,4 @@
-"""Base classes for rules about calls that need the tools' definitions."""
+"""Base classes for rules about calls that need the definitions of the tools."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final, NamedTuple
@@ -17,7 +17,7 @@ RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
 """Methods whose responses may contain the result of a call."""
 _KNOWN: Final = f"{COMPLETE_PREFIX}tools"
 STRUCTURED: Final = frozenset({"structuredContent", "result"})
-"""Members of results that may hold structured content, directly or in the result of a task."""
+"""Members of results that may contain structured content, directly or in the result of a task."""
 # Enum members are slow to look up, and to find in a set.
 _RESULT: Final = Outcome.RESULT
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR
@@ -33,7 +33,7 @@ class Result(NamedTuple):
 
 
 def result_of(context: MessageContext) -> Result | None:
-    """The complete result of a call in a message, directly or as the result of a task."""
+    """Returns the complete result of a call that a message contains, directly or as a task's result, or None."""
     request, body, call = context.request, context.body.get("result"), context.answered
     if request is None or call is None or not isinstance(body, dict):
         return None
@@ -55,7 +55,7 @@ def result_of(context: MessageContext) -> Result | None:
 
 
 class ToolResultRule(Rule):
-    """The base of the rules about results of calls."""
+    """The base class of the rules about results of calls."""
 
     who = "server"
     methods = RESULTS
@@ -65,20 +65,20 @@ class ToolResultRule(Rule):
 
 
 class ToolLookupRule(Rule):
-    """The base of the rules that look up the tool of a call."""
+    """The base class of the rules that look up the tool of a call."""
 
     needs_lists = True
     methods = frozenset({LIST, CHANGED, *RESULTS})
     about: ClassVar[frozenset[str]] = frozenset()
-    """Methods whose results it checks."""
+    """Methods whose results the rule checks."""
     result_members: ClassVar[frozenset[str]] = frozenset()
-    """A result is checked only if it has one of these members; empty for any."""
+    """The rule checks a result only if it has one of these members; empty if it checks all results."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        by_server, is_known = like.message.sender == "server", _KNOWN in like.session.learned
+        is_from_server, is_list_known = like.message.sender == "server", _KNOWN in like.session.learned
         if hook == "request":
-            return method == CALL and not by_server and is_known
-        return by_server and (method in (LIST, CHANGED) or (method in self.about and is_known))
+            return method == CALL and not is_from_server and is_list_known
+        return is_from_server and (method in (LIST, CHANGED) or (method in self.about and is_list_known))
 
     def required_members_for(self, hook: str, method: str, _like: MessageContext) -> frozenset[str]:
         return self.result_members if hook == "result" and method in self.about else frozenset()
@@ -93,12 +93,17 @@ class ToolLookupRule(Rule):
         tools_of(context.session).changed(context)
         return ()
 
-    def check_result(self, _seen: MessageContext) -> Iterable[Finding]:
+    def check_result(self, _context: MessageContext) -> Iterable[Finding]:
         """Check a result."""
         return ()
 
     def entry(self, context: MessageContext, call: Request | None = None) -> ListedItem | None:
-        """The tool of a call, as listed before it; without `call`, the call of the message."""
+        """Returns the tool of a call as it was listed before the call, or None if it is unknown.
+
+        Args:
+            context: a message in the session of the call.
+            call: the call; None for the request of the message.
+        """
         call = call or context.request
         if call is None:
             return None

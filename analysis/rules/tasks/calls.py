@@ -26,7 +26,7 @@ _KEY: Final = "tools that run only as tasks"
 
 
 class _RequiredTaskRule(ToolLookupRule):
-    """The base of the rules about tools that run only as tasks; few servers have any."""
+    """The base class of the rules about tools that run only as tasks; few servers have any."""
 
     versions = TASKS
     methods = _CALL_METHODS
@@ -45,16 +45,16 @@ class _RequiredTaskRule(ToolLookupRule):
         return self.check_result(context) if _KEY in context.session.memory else ()
 
     def entry_without_task(self, context: MessageContext) -> ListedItem | None:
-        """Returns the tool of a call if it runs only as a task and the call does not ask for one, or None."""
+        """Returns the tool of a call if it runs only as a task and the call does not ask for one, else None."""
         params = context.request.params if context.request is not None else None
         if _KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
             return None
-        support = _tool_support(self, context)
-        return support[0] if support is not None and support[1] == "required" else None
+        tool_support = _tool_support(self, context)
+        return tool_support[0] if tool_support is not None and tool_support[1] == "required" else None
 
 
 class ForbiddenTool(ToolLookupRule):
-    """A call asks to run a tool as a task, but the tool does not declare that it can.
+    """A call asks to run a tool as a task, but the tool does not declare that it supports this.
 
     **Why it matters.** The server refuses the call, or runs it and answers when it has ended, while the client expects
     a task.
@@ -80,11 +80,11 @@ class ForbiddenTool(ToolLookupRule):
         params = context.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        support = _tool_support(self, context)
-        if support is None or support[1] != "forbidden":
+        tool_support = _tool_support(self, context)
+        if tool_support is None or tool_support[1] != "forbidden":
             return ()
         text = "the call asks for a task, but the tool does not support tasks"
-        return [self.finding(context, text, pointer="/params/task", related=(support[0].seq,))]
+        return [self.finding(context, text, pointer="/params/task", related=(tool_support[0].seq,))]
 
 
 class RequiredTool(_RequiredTaskRule):
@@ -104,11 +104,11 @@ class RequiredTool(_RequiredTaskRule):
     impact = Impact.MESSAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(context) if _KEY in context.session.memory else None
-        if entry is None:
+        tool = self.entry_without_task(context) if _KEY in context.session.memory else None
+        if tool is None:
             return ()
         text = "a tool that runs only as a task is called without task"
-        return [self.finding(context, text, pointer="/params", related=(entry.seq,))]
+        return [self.finding(context, text, pointer="/params", related=(tool.seq,))]
 
 
 class RequiredNotRefused(_RequiredTaskRule):
@@ -130,24 +130,24 @@ class RequiredNotRefused(_RequiredTaskRule):
     about = frozenset({CALL})
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(context)
-        if entry is None or context.request is None:
+        tool = self.entry_without_task(context)
+        if tool is None or context.request is None:
             return ()
         text = "a tool that runs only as a task is run without one"
-        return [self.finding(context, text, pointer="/result", related=(entry.seq, context.request.seq))]
+        return [self.finding(context, text, pointer="/result", related=(tool.seq, context.request.seq))]
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
         code, response = code_of(context.message), context.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
         if not response.id.pairs or (context.http is not None and context.http.status not in _SUCCESS_STATUSES):
-            return ()  # refused before the server checked the tool
-        entry = self.entry_without_task(context)
-        if entry is None or context.request is None:
+            return ()  # the server refused the call before it checked the tool
+        tool = self.entry_without_task(context)
+        if tool is None or context.request is None:
             return ()
         level = NOTE if code == INVALID_REQUEST else None
         text = f"a call to a tool that runs only as a task is refused with {shown(code)}, not {METHOD_NOT_FOUND}"
-        related = (entry.seq, context.request.seq)
+        related = (tool.seq, context.request.seq)
         return [self.finding(context, text, pointer="/error/code", related=related, level=level)]
 
 
@@ -200,8 +200,8 @@ class NotCreated(ToolLookupRule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if method in CALLS:
-            is_asked = self.id in like.session.learned
-            return hook == "request" or (is_asked and like.message.sender not in METHODS[method].senders(like.rank))
+            is_requested = self.id in like.session.learned
+            return hook == "request" or (is_requested and like.message.sender not in METHODS[method].senders(like.rank))
         return super().concerns(hook, method, like)
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
@@ -225,8 +225,8 @@ class NotCreated(ToolLookupRule):
         capabilities = _receiver_capabilities(context.session, context.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):
             return ()
-        support = _tool_support(self, context) if request.method == CALL else None
-        if support is not None and support[1] == "forbidden":
+        tool_support = _tool_support(self, context) if request.method == CALL else None
+        if tool_support is not None and tool_support[1] == "forbidden":
             return ()
         text = f"{request.method} asked for a task, but the result has none"
         return [self.finding(context, text, pointer="/result", related=(request.seq,))]
@@ -318,22 +318,26 @@ class DuplicateId(TaskReportRule):
 
 def _tool_support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem, Any] | None:
     """Returns the tool of a call and its `taskSupport`, or None if the server does not support tasks for calls."""
-    declared = context.session.declared.get("handshake")
-    if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALL_CAPABILITY):
+    declaration = context.session.declared.get("handshake")
+    if (
+        declaration is None
+        or "tasks" not in declaration.capabilities
+        or not has(declaration.capabilities, _CALL_CAPABILITY)
+    ):
         return None
-    entry = rule.entry(context)
-    if entry is None:
+    tool = rule.entry(context)
+    if tool is None:
         return None
-    execution = entry.item.get("execution", {})
-    return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
+    execution = tool.item.get("execution", {})
+    return tool, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
 
 
 def _receiver_capabilities(session: Session, side: Side) -> dict[str, Any] | None:
     """Returns the capabilities that the receiver of a request declared, or None if they are unknown."""
     if side == "client":
         return session.client_capabilities
-    declared = session.declared.get("handshake")
-    return declared.capabilities if declared is not None else None
+    declaration = session.declared.get("handshake")
+    return declaration.capabilities if declaration is not None else None
 
 
 def _path(method: str) -> str:

@@ -1,4 +1,4 @@
-"""Messages that belong to a task, and whether they name it."""
+"""Rules about messages that belong to a task, and whether they name it."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -28,7 +28,7 @@ class RelatedTaskUnknown(Rule):
 
     **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, but no task t9 was created
 
-    **Instead.** Send the `taskId` that the task was created with, and only after the response that creates the task.
+    **Instead.** Send the `taskId` with which the task was created, and only after the response that creates the task.
     """
 
     id = "tasks/related-task-unknown"
@@ -55,13 +55,13 @@ class RelatedTaskUnknown(Rule):
         tasks = self.fold.links.tasks
         if not isinstance(id_, str) or tasks.forgotten or tasks.knows(session, id_):
             return ()
-        reported: set[Id] = self.state_for(session, set)
+        reported_ids: set[Id] = self.state_for(session, set)
         key = id_of(id_)
-        if key in reported or len(reported) >= MAX_UNKNOWN_TASKS:
+        if key in reported_ids or len(reported_ids) >= MAX_UNKNOWN_TASKS:
             return ()
         if is_creating(session, "client", self.fold) or is_creating(session, "server", self.fold):
             return ()
-        reported.add(key)
+        reported_ids.add(key)
         text = "a message belongs to a task that was never created"
         return [self.finding(context, text, pointer=f"/{part}/{_AT}/taskId")]
 
@@ -89,11 +89,11 @@ class RelatedTaskMissing(Rule):
         session, sender = context.session, context.message.sender
         if RELATED in _meta(context.message) or session.lost_seq >= 0:
             return ()
-        waiting = self.fold.links.tasks.awaiting_input(session, sender)
-        if len(waiting) != 1 or _may_work_for(session, sender, self.fold):
+        waiting_tasks = self.fold.links.tasks.awaiting_input(session, sender)
+        if len(waiting_tasks) != 1 or _may_work_for(session, sender, self.fold):
             return ()
         text = f"{context.method} does not name the task that waits for input"
-        return [self.finding(context, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
+        return [self.finding(context, text, pointer="/params", related=(waiting_tasks[0].reports[-1].seq,))]
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request, response = context.request, context.message

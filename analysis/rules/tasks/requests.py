@@ -183,7 +183,7 @@ class ProgressAfterTerminal(Rule):
         elif isinstance(message, Request):
             token = message.meta.get("progressToken")
             if isinstance(token, str | int):
-                tokens.pop((message.sender, id_of(token)), None)  # from now on it belongs to another request
+                tokens.pop((message.sender, id_of(token)), None)  # the token now belongs to another request
         elif isinstance(message, Notification) and message.method == "notifications/progress":
             return self._progress(context, message, tokens)
         return ()

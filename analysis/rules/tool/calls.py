@@ -17,7 +17,7 @@ BLOCKS: Final = 1_000
 """The most blocks of one result that are checked."""
 
 _STRUCTURED: Final = "structuredContent"
-_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # enum members are slow to look up
 
 
 class Unlisted(ToolLookupRule):
@@ -65,18 +65,18 @@ class ArgumentsInvalid(ToolLookupRule):
     source = "2024-11-05 server/tools"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        entry, request = self.entry(context), context.request
-        schema = entry.schema("inputSchema", context.rank) if entry is not None else None
-        if entry is None or schema is None or request is None:
+        tool, request = self.entry(context), context.request
+        schema = tool.schema("inputSchema", context.rank) if tool is not None else None
+        if tool is None or schema is None or request is None:
             return ()
         arguments = request.params.get("arguments", {})
-        refusal = schema.mismatch(arguments) if isinstance(arguments, dict) else None
-        if refusal is None:
+        mismatch = schema.mismatch(arguments) if isinstance(arguments, dict) else None
+        if mismatch is None:
             return ()
-        pointer = f"/params/arguments{refusal.pointer}"
-        tool = short(member(request.params, "name"))
-        text = f"the arguments do not fit the inputSchema of {tool!r}: {short(refusal.sentence)}"
-        return [self.finding(context, text, pointer=pointer, related=(entry.seq,))]
+        pointer = f"/params/arguments{mismatch.pointer}"
+        tool_name = short(member(request.params, "name"))
+        text = f"the arguments do not fit the inputSchema of {tool_name!r}: {short(mismatch.sentence)}"
+        return [self.finding(context, text, pointer=pointer, related=(tool.seq,))]
 
 
 class StructuredMissing(ToolLookupRule):
@@ -102,11 +102,11 @@ class StructuredMissing(ToolLookupRule):
         result = result_of(context)
         if result is None or _STRUCTURED in result.body or result.body.get("isError") is True:
             return ()
-        entry = self.entry(context, result.call)
-        if entry is None or not isinstance(entry.item.get("outputSchema"), dict | bool):
+        tool = self.entry(context, result.call)
+        if tool is None or not isinstance(tool.item.get("outputSchema"), dict | bool):
             return ()
         text = "structuredContent is missing, although the tool has an outputSchema"
-        return [self.finding(context, text, pointer=result.pointer, related=(entry.seq, result.call.seq))]
+        return [self.finding(context, text, pointer=result.pointer, related=(tool.seq, result.call.seq))]
 
 
 class StructuredInvalid(ToolLookupRule):
@@ -132,16 +132,16 @@ class StructuredInvalid(ToolLookupRule):
         result = result_of(context)
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
-        structured, entry = result.body[_STRUCTURED], self.entry(context, result.call)
-        if entry is None or (not isinstance(structured, dict) and (context.rank is None or context.rank < MODERN)):
+        content, tool = result.body[_STRUCTURED], self.entry(context, result.call)
+        if tool is None or (not isinstance(content, dict) and (context.rank is None or context.rank < MODERN)):
             return ()
-        schema = entry.schema("outputSchema", context.rank)
-        refusal = schema.mismatch(structured) if schema is not None else None
-        if refusal is None:
+        schema = tool.schema("outputSchema", context.rank)
+        mismatch = schema.mismatch(content) if schema is not None else None
+        if mismatch is None:
             return ()
-        pointer = f"{result.pointer}/{_STRUCTURED}{refusal.pointer}"
-        text = f"structuredContent does not fit the tool's outputSchema: {short(refusal.sentence)}"
-        return [self.finding(context, text, pointer=pointer, related=(entry.seq, result.call.seq))]
+        pointer = f"{result.pointer}/{_STRUCTURED}{mismatch.pointer}"
+        text = f"structuredContent does not fit the tool's outputSchema: {short(mismatch.sentence)}"
+        return [self.finding(context, text, pointer=pointer, related=(tool.seq, result.call.seq))]
 
 
 class StructuredNotObject(ToolResultRule):
@@ -227,11 +227,11 @@ class StructuredWithoutSchema(ToolLookupRule):
         result = result_of(context)
         if result is None or _STRUCTURED not in result.body:
             return ()
-        entry = self.entry(context, result.call)
-        if entry is None or "outputSchema" in entry.item:
+        tool = self.entry(context, result.call)
+        if tool is None or "outputSchema" in tool.item:
             return ()
         text, pointer = "structuredContent, but the tool has no outputSchema", f"{result.pointer}/{_STRUCTURED}"
-        return [self.finding(context, text, pointer=pointer, related=(entry.seq,))]
+        return [self.finding(context, text, pointer=pointer, related=(tool.seq,))]
 
 
 class Failed(ToolResultRule):
@@ -250,8 +250,8 @@ class Failed(ToolResultRule):
     source = "2024-11-05 server/tools"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        is_there = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
-        return is_there and super().concerns(hook, method, like)
+        may_have_failed = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
+        return may_have_failed and super().concerns(hook, method, like)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         tool_result = result_of(context)
@@ -296,17 +296,17 @@ class ResourceWithoutCapability(ToolResultRule):
 # ---- shared by the rules
 
 
-def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:
+def _is_mirrored(content: Any, blocks: list[Any]) -> bool:
     if len(blocks) > BLOCKS:
-        return True  # not checked
+        return True  # too many blocks to check
     texts = [text for text in (member(block, "text") for block in blocks) if isinstance(text, str)]
-    expected = [structured]
-    if isinstance(structured, dict) and structured.keys() == {"result"}:
+    candidates = [content]
+    if isinstance(content, dict) and content.keys() == {"result"}:
         # SDKs wrap a return value that is not an object, but write it unwrapped into the text.
-        expected.append(structured["result"])
-    if any(_says(text, value) for text in texts for value in expected):
+        candidates.append(content["result"])
+    if any(_says(text, value) for text in texts for value in candidates):
         return True
-    items = expected[-1]
+    items = candidates[-1]
     if not isinstance(items, list):
         return False
     # A list may have one block for each item; the items may be blocks themselves.
@@ -325,9 +325,9 @@ _STARTS: Final[dict[type, str]] = {dict: "{", list: "[", str: '"', bool: "tf", t
 def _says(text: str, value: Any) -> bool:
     if text == value:
         return True
-    # Letting the parser refuse text that is not JSON would cost more than everything else here.
-    start = text[:1] if text[:1] > " " else text.lstrip()[:1]
-    if start not in _STARTS.get(type(value), "-0123456789") or not start:
+    # Having the parser refuse text that is not JSON would cost more than everything else here.
+    first_character = text[:1] if text[:1] > " " else text.lstrip()[:1]
+    if first_character not in _STARTS.get(type(value), "-0123456789") or not first_character:
         return False
     try:
         return bool(orjson.loads(text) == value)

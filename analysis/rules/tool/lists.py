@@ -18,7 +18,7 @@ _2020: Final = "2020-12"
 
 
 class Listed(Rule):
-    """The base of the rules about a page of tools."""
+    """The base class of the rules about a page of tools."""
 
     who = "server"
     sender = "server"
@@ -29,12 +29,12 @@ class Listed(Rule):
         return self.capped(self.listed(context, page)) if page.items else ()
 
     def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
-        """Check a page."""
+        """Check a page of tools."""
         raise NotImplementedError
 
 
 class PageRule(Listed):
-    """The base of the rules that depend only on the page."""
+    """The base class of the rules that depend only on the page."""
 
     def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result"
@@ -57,8 +57,8 @@ class DuplicateName(Listed):
     source = "2024-11-05 server/tools; 2025-11-25 server/tools"
 
     def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
-        for index, before in page.repeats:
-            related = () if before == context.message.seq else (before,)
+        for index, earlier_seq in page.repeats:
+            related = () if earlier_seq == context.message.seq else (earlier_seq,)
             text = "an earlier tool of the list has the same name"
             yield self.finding(context, text, pointer=f"/result/tools/{index}/name", related=related)
 
@@ -188,14 +188,14 @@ class SchemaDialect(PageRule):
         for index, schema, name in schemas_in(page):
             if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _2020:
                 continue
-            known = dialect(schema)
-            draft = f"draft {known}" if known is not None else "an unknown draft, so it was not checked"
+            dialect_name = dialect(schema)
+            draft = f"draft {dialect_name}" if dialect_name is not None else "an unknown draft, so it was not checked"
             text = f"the dialect of {name} is {draft}"
             yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}/$schema")
 
 
 class ListOrder(Listed):
-    """A list of the same tools comes in a different order.
+    """A server lists the same tools in a different order.
 
     **Why it matters.** Tool definitions are at the beginning of a prompt. In a different order they miss the provider's
     prompt cache, so each turn costs the full price.
@@ -219,7 +219,7 @@ class ListOrder(Listed):
 
 
 def schemas_in(page: ListPage) -> Iterator[tuple[int, Any, str]]:
-    """The schemas of a page: position of the tool, value, member. The values may be of any type."""
+    """Yields the schemas of a page: the position of the tool, the schema (a value of any type), and its member."""
     for index, item in enumerate(page.items):
         if isinstance(item, dict):
             for name in _SCHEMAS:

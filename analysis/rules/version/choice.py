@@ -1,4 +1,4 @@
-"""Probes and lists of versions, and how client and server act on them."""
+"""Rules about probes and lists of versions, and about how client and server act on them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from analysis.rules.unchanged_content import Words
 
 _VERSIONING: Final = "2026-07-28 basic/versioning"
 _PROMPT_NS: Final = 1_000_000_000
-"""Clients certainly wait this long for an answer."""
+"""Clients certainly wait this long for a response."""
 _MAX_REMEMBERED_ENTRIES: Final = 1000
 _MIXED: Final = "version/mixed-on-connection of both eras"
 _SPARED: Final = frozenset({401, 403, 429})
@@ -33,7 +33,7 @@ class Notice(NamedTuple):
     versions: tuple[str, ...] = ()
 
     def is_read(self, t_ns: int) -> bool:
-        """P3: whether the client had certainly read it before it sent a later request."""
+        """Whether the client had certainly read the response before it sent a request at `t_ns`."""
         return self.took_ns <= _PROMPT_NS or t_ns - self.t_ns > RACE_NS
 
 
@@ -65,8 +65,8 @@ class DiscoverMissing(Rule):
         if result_type(context.message) is None:
             return ()
         self._is_modern = True
-        due, self._refused = self._refused, []
-        return due
+        findings, self._refused = self._refused, []
+        return findings
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         response = context.message
@@ -131,10 +131,10 @@ class FallbackDespiteModern(Rule):
             return
         versions = listed(response)
         if response.is_error:
-            is_word = code_of(response) in MODERN_CODES and (not versions or has_modern(versions))
+            shows_modern = code_of(response) in MODERN_CODES and (not versions or has_modern(versions))
         else:
-            is_word = call.request.method == "server/discover" and has_modern(versions or ())
-        if is_word:
+            shows_modern = call.request.method == "server/discover" and has_modern(versions or ())
+        if shows_modern:
             # Over HTTP, clients may share everything but the connection.
             _keep(self._notices, _connection(context), _notice_of(context, response, versions))
 
@@ -161,7 +161,7 @@ class Fallback(Rule):
         super().__init__()
         self._probed: dict[object, int] = {}
         self._modern: dict[object, None] = {}
-        """Clients that a modern server has answered, so that their requests are not probes."""
+        """Clients to which a modern server has responded; their requests are not probes."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.era == "modern" or (hook == "request" and method == "initialize")
@@ -175,11 +175,11 @@ class Fallback(Rule):
                 _keep(self._probed, _client(context), request.seq)
         elif self._probed:
             # A client that did not name itself in the probe is recognised by its connection.
-            probes = [self._probed.pop(peer, None) for peer in (_client(context), _connection(context))]
-            probe = next((seq for seq in probes if seq is not None), None)
-            if probe is not None:
+            probe_seqs = [self._probed.pop(peer, None) for peer in (_client(context), _connection(context))]
+            probe_seq = next((seq for seq in probe_seqs if seq is not None), None)
+            if probe_seq is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
-                return [self.finding(context, text, related=(probe,))]
+                return [self.finding(context, text, related=(probe_seq,))]
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
@@ -275,7 +275,7 @@ class UnsupportedNotRejected(Rule):
 
 
 class _Refusal(Rule):
-    """The base of the rules about refusals with -32022."""
+    """The base class of the rules about refusals with -32022."""
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         response, call = context.message, context.answered
@@ -329,9 +329,9 @@ class UnsupportedRequestedWrong(_Refusal):
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
     def refused(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
-        named = data_of(response).get("requested")
-        if isinstance(named, str) and named != version:
-            text = f"data.requested is {short(named)}, but the request names {short(version)}"
+        named_version = data_of(response).get("requested")
+        if isinstance(named_version, str) and named_version != version:
+            text = f"data.requested is {short(named_version)}, but the request names {short(version)}"
             yield self.finding(context, text, pointer="/error/data/requested")
 
 
@@ -422,7 +422,7 @@ class MixedOnConnection(Rule):
         return ()
 
     def _is_reported(self, context: MessageContext) -> bool:
-        """Whether this was already reported, even if another rule has replaced the finding."""
+        """Marks the mix of eras as reported; returns whether it already was, even if the finding was replaced."""
         is_reported: bool = context.session.memory.get(_MIXED, False)
         context.session.memory[_MIXED] = True
         return is_reported
@@ -472,12 +472,15 @@ class StdioNoProbe(Rule):
 
 
 def _connection(context: MessageContext) -> int:
-    """The connection of a message: the TCP connection over HTTP, and -1 on stdio."""
+    """Returns the number of a message's TCP connection over HTTP, or -1 on stdio."""
     return context.message.frames[0].conn if context.http is not None else -1
 
 
 def _client(context: MessageContext) -> object:
-    """The client of a message: its address and name if known, as clients may share an address; else its connection."""
+    """Returns a key for a message's client: its address and name, or its connection if the name is unknown.
+
+    Clients may share an address.
+    """
     name = context.session.client
     return (context.http.client, name) if context.http is not None and name is not None else _connection(context)
 
@@ -515,12 +518,12 @@ def _is_spared(context: MessageContext) -> bool:
 
 
 def _names_version(message: Response) -> bool:
-    raw = [frame.raw for frame in message.frames]
-    return any(revision.encode() in line for line in raw for revision in REVISIONS)
+    lines = [frame.raw for frame in message.frames]
+    return any(revision.encode() in line for line in lines for revision in REVISIONS)
 
 
 def _keep(table: dict[Any, Any], key: object, value: object) -> None:
-    """Remember the latest values; the oldest are forgotten first."""
+    """Store a value as the latest one in a table of limited size, which forgets the oldest values first."""
     table.pop(key, None)
     table[key] = value
     if len(table) > _MAX_REMEMBERED_ENTRIES:

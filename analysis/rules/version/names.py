@@ -1,4 +1,4 @@
-"""Versions that messages name, and how the handshake uses them."""
+"""Rules about the versions that messages name, and how the handshake uses them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -22,7 +22,7 @@ _ITEMS: Final = 100
 
 
 class _UnpublishedVersionRule(Rule):
-    """The base of the rules about versions that were never published."""
+    """The base class of the rules about versions that were never published."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "result":
@@ -41,15 +41,19 @@ class _UnpublishedVersionRule(Rule):
         return self._check(context)
 
     def _check(self, context: MessageContext) -> Iterable[Finding]:
-        odd = [(version, pointer) for version, pointer in _named(context) if not is_known(version)]
+        unpublished_versions = [(version, pointer) for version, pointer in _named(context) if not is_known(version)]
         return (
-            [finding for version, pointer in odd for finding in self.check_version(context, version, pointer)]
-            if odd
+            [
+                finding
+                for version, pointer in unpublished_versions
+                for finding in self.check_version(context, version, pointer)
+            ]
+            if unpublished_versions
             else ()
         )
 
     def check_version(self, context: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
-        """Check a version; `pointer` is its place."""
+        """Check an unpublished version; `pointer` is its place in the message, empty for the header."""
         raise NotImplementedError
 
 
@@ -118,17 +122,17 @@ class ModernInHandshake(Rule):
             if pointer and (rank_of(version) or 0) >= MODERN:
                 yield self.finding(context, f"{short(version)} does not have initialize", pointer=pointer)
                 return
-        own = modern_initialize(context.message)
-        if own is not None:
-            # All members of a handshake are missing in that case, which is one mistake, not several.
-            yield self.finding(context, f"{short(own)} does not have initialize", pointer="/params")
+        meta_version = modern_initialize(context.message)
+        if meta_version is not None:
+            # Such a request lacks all members of a handshake, which is one mistake, not several.
+            yield self.finding(context, f"{short(meta_version)} does not have initialize", pointer="/params")
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
         yield from self.on_request(context)
 
 
 class ServerChoseOther(Rule):
-    """The server answers `initialize` with a different version than the client requested.
+    """The server answers `initialize` with a version other than the one that the client requested.
 
     **Why it matters.** This is how the sides agree on a version. A client that ignores the answer continues with the
     wrong revision.
@@ -146,9 +150,9 @@ class ServerChoseOther(Rule):
     source = _LIFECYCLE
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
-        requested, given = _requested(context), _given(context)
-        if requested != given and is_known(requested) and is_known(given):
-            text = f"the client requested {requested}, but the server chose {given}"
+        requested_version, chosen_version = _requested(context), _given(context)
+        if requested_version != chosen_version and is_known(requested_version) and is_known(chosen_version):
+            text = f"the client requested {requested_version}, but the server chose {chosen_version}"
             yield self.finding(context, text, pointer="/result/protocolVersion")
 
 
@@ -170,43 +174,49 @@ class RefusedThoughSupported(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        # Only published versions are added, so both stay small.
+        # Only published versions are added, so both tables stay small.
         self._accepted: dict[str, tuple[int, int]] = {}
         self._listed: dict[str, int] = {}
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
-        requested, response = _requested(context), context.message
-        if requested is None or not isinstance(response, Response):
+        requested_version, response = _requested(context), context.message
+        if requested_version is None or not isinstance(response, Response):
             return
         versions = listed(response)
         for version in versions or ():
             if is_known(version):
                 self._listed.setdefault(version, response.seq)
-        if versions and requested in versions:
+        if versions and requested_version in versions:
             yield self.finding(
-                context, f"{short(requested)} was refused, although it is listed as supported", pointer="/error/data"
+                context,
+                f"{short(requested_version)} was refused, although it is listed as supported",
+                pointer="/error/data",
             )
         elif versions is not None or _is_about_version(response):
             # Any other error says nothing about the version.
-            yield from self._elsewhere(context, requested, "refused")
+            yield from self._elsewhere(context, requested_version, "refused")
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
-        requested, given = _requested(context), _given(context)
-        if requested is None or given is None:
+        requested_version, chosen_version = _requested(context), _given(context)
+        if requested_version is None or chosen_version is None:
             return
-        if requested == given:
-            if is_known(requested):
-                self._accepted.setdefault(requested, (context.session.number, context.message.seq))
-        elif requested in self._listed:
-            text = f"{requested} was requested but not chosen, although it was listed as supported"
-            yield self.finding(context, text, pointer="/result/protocolVersion", related=(self._listed[requested],))
+        if requested_version == chosen_version:
+            if is_known(requested_version):
+                self._accepted.setdefault(requested_version, (context.session.number, context.message.seq))
+        elif requested_version in self._listed:
+            text = f"{requested_version} was requested but not chosen, although it was listed as supported"
+            yield self.finding(
+                context, text, pointer="/result/protocolVersion", related=(self._listed[requested_version],)
+            )
         else:
-            yield from self._elsewhere(context, requested, "not chosen")
+            yield from self._elsewhere(context, requested_version, "not chosen")
 
-    def _elsewhere(self, context: MessageContext, requested: str, how: str) -> Iterator[Finding]:
-        session, seq = self._accepted.get(requested, (context.session.number, 0))
+    def _elsewhere(self, context: MessageContext, requested_version: str, rejection: str) -> Iterator[Finding]:
+        session, seq = self._accepted.get(requested_version, (context.session.number, 0))
         if session != context.session.number:
-            yield self.finding(context, f"{requested} was {how}, but accepted in another session", related=(seq,))
+            yield self.finding(
+                context, f"{requested_version} was {rejection}, but accepted in another session", related=(seq,)
+            )
 
 
 class NewerMember(Rule):
@@ -234,8 +244,10 @@ class NewerMember(Rule):
         return bool(_newer("result" if hook == "result" else "params", method, rank))
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
-        newer = _newer("result" if hook == "result" else "params", method, like.rank or 0)
-        return frozenset(name for path, members in newer for name in ([path.removesuffix("*")] if path else members))
+        newer_members = _newer("result" if hook == "result" else "params", method, like.rank or 0)
+        return frozenset(
+            name for path, members in newer_members for name in ([path.removesuffix("*")] if path else members)
+        )
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         return self._check_part(context, "params", context.body.get("method"))
@@ -253,24 +265,24 @@ class NewerMember(Rule):
         rank, value = context.rank, context.body.get(part)
         if rank is None or rank >= MODERN or method not in METHODS or not isinstance(value, dict):
             return ()
-        newer = _newer(part, str(method), rank)
-        for path, members in newer:
-            for place in _places(value, path):
-                if not members.keys().isdisjoint(place):
-                    return self._findings(context, rank, value, newer)
+        newer_members = _newer(part, str(method), rank)
+        for path, members in newer_members:
+            for owner in _places(value, path):
+                if not members.keys().isdisjoint(owner):
+                    return self._findings(context, rank, value, newer_members)
         return ()
 
     def _findings(
-        self, context: MessageContext, rank: int, value: dict[str, Any], newer: "_Newer"
+        self, context: MessageContext, rank: int, value: dict[str, Any], newer_members: "_Newer"
     ) -> Iterator[Finding]:
         part = "result" if isinstance(context.message, Response) else "params"
-        for path, members in newer:
-            for index, place in enumerate(_places(value, path)):
-                name = next((name for name in members if name in place), None)
+        for path, members in newer_members:
+            for index, owner in enumerate(_places(value, path)):
+                name = next((name for name in members if name in owner), None)
                 if name is not None:
-                    where = "/".join(["", part, *_steps(path, index)])
+                    owner_pointer = "/".join(["", part, *_steps(path, index)])
                     text = f"{name} belongs to {REVISIONS[members[name]]}, not to {REVISIONS[rank]}"
-                    yield self.finding(context, text, pointer=f"{where}/{name}")
+                    yield self.finding(context, text, pointer=f"{owner_pointer}/{name}")
 
 
 _ABOUT_SELF: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
@@ -308,34 +320,34 @@ _Newer: TypeAlias = tuple[tuple[str, dict[str, int]], ...]
 
 @cache
 def _newer(part: Literal["params", "result"], method: str, rank: int) -> _Newer:
-    """The rows for a body, reduced to members that came after a revision."""
+    """Returns the rows of the tables for a body, reduced to the members that came after a revision."""
     tables = [_PARAMS.get(method, {})] if part == "params" else [_ANY_RESULT, _RESULTS.get(method, {})]
     rows = [(path, members) for table in tables for path, members in table.items()]
-    newer = [(path, {name: since for name, since in members.items() if since > rank}) for path, members in rows]
-    return tuple((path, members) for path, members in newer if members)
+    newer_rows = [(path, {name: since for name, since in members.items() if since > rank}) for path, members in rows]
+    return tuple((path, members) for path, members in newer_rows if members)
 
 
 def _places(value: dict[str, Any], path: str) -> Sequence[dict[str, Any]]:
-    """The objects at a path of the tables; items of other types are replaced by empty objects."""
+    """Returns the objects at a path of the tables; empty objects replace items of other types."""
     if not path:
         return (value,)
-    inner = value.get(path.removesuffix("*"))
+    child = value.get(path.removesuffix("*"))
     if path.endswith("*"):
-        return [item if isinstance(item, dict) else {} for item in inner[:_ITEMS]] if isinstance(inner, list) else ()
-    return (inner,) if isinstance(inner, dict) else ()
+        return [item if isinstance(item, dict) else {} for item in child[:_ITEMS]] if isinstance(child, list) else ()
+    return (child,) if isinstance(child, dict) else ()
 
 
 def _steps(path: str, index: int) -> list[str]:
-    """A path of the tables as parts of a JSON Pointer."""
+    """Returns a path of the tables as the steps of a JSON Pointer."""
     return [path.removesuffix("*"), str(index)] if path.endswith("*") else [path] if path else []
 
 
 def _named(context: MessageContext) -> list[tuple[str, str]]:
-    """The versions that a message and its header name, without duplicates, each with its pointer."""
+    """Returns the versions that a message and its header name, without duplicates, each with its pointer."""
     message, versions = context.message, list[tuple[str, str]]()
     if isinstance(message, Response):
-        given = _given(context)
-        return [] if given is None else [(given, "/result/protocolVersion")]
+        chosen_version = _given(context)
+        return [] if chosen_version is None else [(chosen_version, "/result/protocolVersion")]
     if message.sender != "client":
         return []
     if isinstance(message, Request):
@@ -350,17 +362,17 @@ def _named(context: MessageContext) -> list[tuple[str, str]]:
 
 
 def _requested(context: MessageContext) -> str | None:
-    """The version that the answered `initialize` requested."""
+    """Returns the version that the answered `initialize` requested, or None if it requested none."""
     return version_of(context.answered.request) if context.answered is not None else None
 
 
 def _given(context: MessageContext) -> str | None:
-    """The version in a result of `initialize`."""
+    """Returns the version in a result of `initialize`, or None if the message is not one or names none."""
     message = context.message
     if not isinstance(message, Response) or context.answered is None or context.answered.request.method != "initialize":
         return None
-    given = member(message.result, "protocolVersion")
-    return given if isinstance(given, str) else None
+    version = member(message.result, "protocolVersion")
+    return version if isinstance(version, str) else None
 
 
 def _is_draft(version: str) -> bool:
