@@ -1,8 +1,8 @@
-"""HTTP exchanges as other tools log them: whole, with the times of a few moments. Turns them into conversations.
+"""Turns the HTTP exchanges that other tools log into conversations.
 
-A browser's log holds much besides MCP. A server is an origin to which JSON-RPC is posted; of its exchanges,
-those at the paths that speak MCP are kept, and those for documents that describe it (`/.well-known/`). Everything else
-is skipped and counted.
+A log has whole exchanges, with few times. A browser's log contains much other traffic than MCP. An origin that receives
+JSON-RPC by POST counts as a server. Its exchanges are imported if they are at a path that speaks MCP, or fetch a
+document that describes it (`/.well-known/`). All other exchanges are skipped and counted.
 """
 
 import re
@@ -26,9 +26,9 @@ from mcpproxy.wire.response import ResponseHead
 from mcpproxy.wording.counts import count_text
 
 EndedBy = Literal["complete", "client", "server", "error", "proxy"]
-"""How an exchange ended: `ended_by` of its record."""
+"""How an exchange ended: the `ended_by` of its record."""
 MAX_IMPORTED_HEAD_BYTES: Final = 512 << 10
-"""Bytes of a head. Two such heads fit into a record, whatever escapes their characters need."""
+"""The length of a head. Two such heads fit into a record, regardless of the escapes that their characters need."""
 MAX_ORIGIN_CHARS: Final = 1024
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}").fullmatch
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -48,7 +48,7 @@ class LoggedExchange:
     """One exchange in a log. Times are nanoseconds since 1970."""
 
     place: str
-    """Where in the log it is, to name it in errors: `entry 3`."""
+    """The position of the exchange in the log, for error messages: `entry 3`."""
     begun_ns: int
     answered_ns: int
     """When the head of the response arrived."""
@@ -68,17 +68,17 @@ class LoggedExchange:
     events: list[StreamEvent] = field(default_factory=list)
     """The events of a stream, if the log has them separately."""
     lacks_body: bool = False
-    """Whether the request had a body that the log does not hold."""
+    """Whether the request had a body that the log does not contain."""
     lacks_answer: bool = False
-    """The same for the response."""
+    """Whether the response had a body that the log does not contain."""
     is_time_exact: bool = True
-    """False if the log has no time for it, so that it has that of another exchange."""
+    """False if the log has no time for this exchange, so that the time of another one is used."""
     ended_by: EndedBy = "complete"
-    """Who ended the exchange, if it was not complete and the log says so."""
+    """What ended the exchange, if it was not complete and the log says so."""
 
     @property
     def is_stream(self) -> bool:
-        """Whether an event stream answered it."""
+        """Whether the response is an event stream."""
         return any(name.lower() == b"content-type" and _STREAM in value.lower() for name, value in self.answer_fields)
 
     @property
@@ -96,24 +96,24 @@ class LoggedExchange:
 
 
 class UnreadableExchange(NamedTuple):
-    """An exchange in a log that cannot be read."""
+    """An exchange in a log that cannot be imported."""
 
     place: str
     reason: str
-    """What is wrong or expected there."""
+    """What is wrong with it, or what was expected."""
     url: str
-    """Its URL; empty if unknown."""
+    """Empty if unknown."""
 
 
 def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0) -> Iterator[Case | LeftOut | Remark]:
-    """Yields a case for each server in a log, and what was left out.
+    """Yields a case for each server in a log, and a report of everything that was left out.
 
     Args:
         log: the exchanges, in any order.
-        others: how many entries of the log are not HTTP.
+        others: the number of entries in the log that are not HTTP.
 
     Raises:
-        InvalidLine: there is no server.
+        InvalidLine: the log has no exchange with an MCP server.
     """
     exchanges, unreadable = _sorted_out(log)
     kept: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, exchanges) if origin}
@@ -152,7 +152,7 @@ def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0
 def _sorted_out(
     log: Iterable[LoggedExchange | UnreadableExchange],
 ) -> tuple[list[LoggedExchange], list[UnreadableExchange]]:
-    """The exchanges of a log that fit into a capture, and those that do not or cannot be read."""
+    """Returns the exchanges that can be imported, and those that are too large or cannot be read."""
     exchanges: list[LoggedExchange] = []
     unreadable: list[UnreadableExchange] = []
     for entry in log:
@@ -166,7 +166,7 @@ def _sorted_out(
 
 
 def _size_problem(logged: LoggedExchange) -> str:
-    """What is too large in an exchange; empty if it fits into a capture."""
+    """Returns a sentence about what is too large in an exchange; empty if it fits into a capture."""
     for name, start, fields in (
         ("request", len(_target(logged.url)), logged.fields),
         ("response", len(logged.reason), logged.answer_fields),
@@ -178,10 +178,10 @@ def _size_problem(logged: LoggedExchange) -> str:
 
 
 def checked_time(value: object, name: str, unit_ns: int) -> int:
-    """A time in a log, in nanoseconds.
+    """Returns a time from a log in nanoseconds.
 
     Raises:
-        InvalidLine: it is not a time.
+        InvalidLine: the value is not a time.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NS / unit_ns:
         raise InvalidLine(f"expected a number of {name}")
@@ -189,10 +189,10 @@ def checked_time(value: object, name: str, unit_ns: int) -> int:
 
 
 def checked_token(value: bytes) -> bytes:
-    """The method of a request.
+    """Returns the method of a request unchanged.
 
     Raises:
-        InvalidLine: it is not a valid method.
+        InvalidLine: the value is not a valid method.
     """
     if not _TOKEN(value):
         raise InvalidLine("expected an HTTP method")
@@ -200,17 +200,17 @@ def checked_token(value: bytes) -> bytes:
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is one of HTTP, and can be parsed; browsers' logs also hold `blob:`, `data:` and the like."""
+    """Whether a URL is a valid HTTP URL. Browsers' logs also contain `blob:`, `data:` and similar URLs."""
     return _origin(url) != ""
 
 
 def looks_like_web(url: str) -> bool:
-    """Whether a URL claims to be one of HTTP."""
+    """Whether a URL begins as an HTTP URL does; it may be invalid."""
     return url[:6].lower().startswith(("http:", "https:"))
 
 
 def _spoken_at(logged: LoggedExchange) -> str:
-    """The origin of an exchange whose request is JSON-RPC, or seems to be if its body is missing; empty for others."""
+    """Returns the origin of an exchange if its request is JSON-RPC, or seems to be but has no body; or else empty."""
     if logged.lacks_body and logged.method == b"POST" and speaks_mcp(logged.head, b""):
         return _origin(logged.url)
     if logged.method != b"POST" or SNIFFED not in logged.body:
@@ -238,7 +238,7 @@ def _target(url: str) -> bytes:
 
 
 def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The fields with valid names: HTTP/2 has others, such as `:path`."""
+    """Returns the fields with valid names. HTTP/2 has others, such as `:path`."""
     return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
 
 
@@ -283,7 +283,7 @@ def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
     for event in events:
         logged_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
         at_ns = min(max(at_ns, logged_ns), max(ended_ns, at_ns))
-        # A response that is sent as a stream usually ends it, so that is when it came; with GET, the client ends it.
+        # The response to a POST usually ends its stream, so it came at that time. With GET, the client ends the stream.
         is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and logged.method == b"POST"
         steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number, is_time_exact=is_exact))
     return [*steps, _end(logged, max(ended_ns, at_ns), number)]
@@ -296,7 +296,7 @@ def _end(logged: LoggedExchange, at_ns: int, number: int) -> Step:
 
 
 def _cut(body: bytes) -> list[StreamEvent]:
-    """The events of a stream, each with the empty line that ends it."""
+    """Splits a stream into its events, each with the empty line that ends it."""
     events, start = [], 0
     for end in _EVENT_END.finditer(body):
         events.append(StreamEvent(None, body[start : end.end()]))

@@ -1,6 +1,7 @@
-"""Calls of tools in logs that name the tool and say how the call ended, without the messages and their ids.
+"""Composes the messages of tool calls from logs that have only the name of the tool and how the call ended.
 
-The calls are numbered here. One that ended is taken to be the oldest of its tool that is under way.
+Such logs have no ids, so the calls are numbered here. The end of a call is assumed to be that of the tool's oldest open
+call.
 """
 
 import re
@@ -11,21 +12,21 @@ from mcpproxy.importers.log_items import LeftOut, LoggedFrame
 from mcpproxy.importers.partial_messages import error, request, result
 
 MAX_UNDER_WAY: Final = 10_000
-"""Calls that are remembered; the ends of others are left out."""
+"""Open calls. The ends of any further ones are left out."""
 _MCP_ERROR: Final = re.compile(r"(?:\w*Error: )?MCP error (?P<code>-?\d{1,9}): (?P<text>.*)", re.DOTALL).fullmatch
 _OF_THE_CLIENT: Final = ("Connection closed", "Request timed out")
-"""Errors of calls that were never answered."""
+"""The beginnings of errors that a client reports for calls without a response."""
 
 
 class ToolCalls:
-    """The calls of one log that are under way."""
+    """The open calls of one log."""
 
     def __init__(self) -> None:
         self._under_way: dict[tuple[str, str], dict[str, deque[str]]] = {}
         self._count = self._open_count = 0
 
     def begin(self, server: str, tool: str, stamp_ns: int | None, session: str = "") -> LoggedFrame:
-        """Returns the request of a new call."""
+        """Begins a call; returns its request."""
         self._count += 1
         ident = f"call {self._count}"
         if self._open_count < MAX_UNDER_WAY:
@@ -37,7 +38,7 @@ class ToolCalls:
     def succeed(
         self, server: str, tool: str, stamp_ns: int | None, place: str, session: str = ""
     ) -> LoggedFrame | LeftOut:
-        """Returns the response of a call that succeeded."""
+        """Ends a call that succeeded; returns its response."""
         ident = self._end(server, tool, session)
         if ident is None:
             return _unknown(server, place)
@@ -46,16 +47,16 @@ class ToolCalls:
     def fail(
         self, server: str, tool: str, text: str, stamp_ns: int | None, place: str, session: str = "", *, is_result: bool
     ) -> LoggedFrame | LeftOut | None:
-        """Returns the response of a call that failed, or None if there was none.
+        """Ends a call that failed; returns its response, or None if there was none.
 
         Args:
             server: the name of the server.
             tool: the name of the tool.
-            text: why it failed.
-            stamp_ns: when.
-            place: where the log says so.
+            text: the error in the log.
+            stamp_ns: the time of the failure.
+            place: the position of the error in the log.
             session: as in `LoggedFrame`.
-            is_result: whether `text`, unless it is an error of the protocol, is the text of a result.
+            is_result: whether `text`, unless it is a protocol error, is the text of a result.
         """
         ident = self._end(server, tool, session)
         if ident is None:

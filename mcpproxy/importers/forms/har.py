@@ -1,16 +1,16 @@
 """HAR files.
 
 HTTP archives (HAR 1.2), as browsers, HTTP debuggers and [`mcpproxy export`](../exports/har.md) write them. Such a log usually
-contains much besides MCP. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with
+contains much other traffic. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with
 its HTTP exchanges at paths that speak MCP and for `.well-known` documents. All other entries are skipped, and stderr says
 how many.
 
-**Where to find it.** In the developer tools of a browser: Network, then Export HAR. The file is where you save it.
+**Where to find it.** In the developer tools of a browser, choose Network, then Export HAR.
 
 **What the capture contains.** The HTTP exchanges, with heads, decoded bodies, and times to the millisecond. A file may
 be up to 128 MiB long, and the head of a request or response up to 512 KiB. An entry that cannot be read, or has a date
 after 2115, is left out. An entry without a time gets the time of the entry before it, marked as not exact. An entry without a
-response is imported as a request that was not answered.
+response is imported as an unanswered request.
 
 **What is missing.**
 
@@ -53,7 +53,7 @@ _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether it begins with the object `log`, and its first URL is not one of calls without HTTP."""
+    """Returns whether the log begins with the object `log`, and its first URL does not belong to a call without HTTP."""
     return har_scheme(head) not in (None, "mcp")
 
 
@@ -61,7 +61,7 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     """Reads a log.
 
     Raises:
-        InvalidLine: it is not HAR, is too large, or holds no MCP.
+        InvalidLine: the log is not HAR, is too large, or contains no MCP.
     """
     har = whole_json(log, "export fewer entries", MAX_HAR_BYTES)
     root = har.get("log") if isinstance(har, dict) else None
@@ -95,7 +95,16 @@ def _url(entry: object) -> str | None:
 
 
 def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
-    """The exchange of an entry; `latest_ns` is its time, or that of the entry before it if it has none."""
+    """Returns the exchange of an entry.
+
+    Args:
+        entry: one of `log.entries`.
+        place: its position, for error messages.
+        latest_ns: its time, or the time of the last entry before it that has one.
+
+    Raises:
+        InvalidLine: the entry cannot be read.
+    """
     values = _object(entry, "an object")
     request = _object(values.get("request"), "an object in `request`")
     response = _optional(values, "response")
@@ -137,14 +146,14 @@ def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
 
 
 def _duration_ns(time: object, timings: dict[str, Any]) -> int:
-    """How long an exchange took; some programs log only the parts of the time, and -1 for what they do not know."""
+    """Returns how long an exchange took. Some programs log only the parts of the time, and -1 for unknown values."""
     if time is None or (isinstance(time, int | float) and time < 0):
         time = sum(_amount(timings.get(part)) or 0 for part in _PARTS)
     return checked_time(time, "milliseconds in `time`", MS)
 
 
 def _had_body(*sizes: object) -> bool:
-    """Whether one of the sizes of a body that is not in the log says that there was one; -1 stands for unknown."""
+    """Whether there was a body, by its sizes in the log. If all of them are unknown (-1 or missing), there may have been."""
     return any(type(size) is int and size > 0 for size in sizes) or all(size in (None, -1) for size in sizes)
 
 
@@ -163,7 +172,7 @@ def _content(content: dict[str, Any]) -> bytes:
 
 
 def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[StreamEvent]:
-    """The events of a stream, with their times if the entry holds them in any form."""
+    """Returns the events of a stream with their times; empty if the entry does not contain these."""
     sent = entry.get("_eventSourceMessages")
     if not answer and isinstance(sent, list):
         return [_event(message) for message in sent if isinstance(message, dict)]
@@ -190,7 +199,7 @@ def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[StreamE
 
 
 def _event(message: dict[str, Any]) -> StreamEvent:
-    """One of `_eventSourceMessages`: its time in seconds since 1970, its name, id and data."""
+    """Returns the event of a message in `_eventSourceMessages`, whose time is in seconds since 1970."""
     time, lines = _amount(message.get("time")), []
     for field, name in (("event", "eventName"), ("id", "eventId")):
         value = _string(message.get(name))
@@ -202,7 +211,7 @@ def _event(message: dict[str, Any]) -> StreamEvent:
 
 
 def _amount(value: object) -> float | None:
-    """A time that is not negative and not absurd."""
+    """Returns a time if it is neither negative nor absurd."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value < 1e12 else None  # type: ignore[operator,arg-type] # it is one
 
@@ -214,7 +223,7 @@ def _peer(entry: dict[str, Any]) -> str:
 
 
 def _ended_by(entry: dict[str, Any]) -> EndedBy:
-    """Who ended the exchange, as our own exports say."""
+    """Returns what ended the exchange, which mcpproxy's own exports say."""
     ours = entry.get("_mcp")
     by = ours.get("endedBy") if isinstance(ours, dict) else None
     return next((known for known in get_args(EndedBy) if known == by), "complete")
@@ -245,7 +254,7 @@ def _object(value: object, what: str) -> dict[str, Any]:
 
 
 def _optional(values: dict[str, Any], name: str, path: str = "") -> dict[str, Any]:
-    """An object that may be null or missing."""
+    """Returns a member that must be an object, or an empty one if it is null or missing."""
     return {} if values.get(name) is None else _object(values[name], f"an object in `{path or name}`")
 
 

@@ -22,17 +22,17 @@ each of its tabs:
 | Logs | `inspector-logs-SERVER-TIME.json` | the `notifications/message` of the server |
 | Console | `inspector-console-SERVER-TIME.json` | the server's stderr |
 
-Its list of servers (`mcp.json`) contains no conversation.
+Inspector's list of servers (`mcp.json`) contains no conversation.
 
 **Where to find it.** In the downloads folder of the browser. The session is the one between Inspector and the server, not that of
 another client.
 
 **What the capture contains.** See the table. Times are to the millisecond; a response has the time of its request plus its
-duration.
+duration. A file may be up to 32 MiB long.
 
 **What is missing.** The original text of messages, because they were parsed. From Protocol, messages that were cleared, and all but the newest 1,000
 (or as many as Inspector is set to keep). From Network, credentials, which Inspector masks, and the events of streams that were
-opened with GET. A file may be up to 32 MiB long.
+opened with GET.
 
 Sources: [types.ts](https://github.com/modelcontextprotocol/inspector/blob/main/core/mcp/types.ts) and
 [App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3; version 2.12 writes the same.
@@ -67,7 +67,7 @@ _OTHER: Final[dict[Direction | None, Direction | None]] = {"c2s": "s2c", "s2c": 
 
 
 def sniff(head: bytes, file_name: str) -> bool:
-    """Whether it is an array whose first element is one of a tab."""
+    """Returns whether the log is an array whose first element has the format of a tab."""
     return _tab(first_element(head), file_name) is not None
 
 
@@ -75,7 +75,7 @@ def read(log: Log) -> Iterator[Item]:
     """Reads a log.
 
     Raises:
-        InvalidLine: it is too long, or is not the export of a tab.
+        InvalidLine: the log is too long, or is not the export of a tab.
     """
     entries = whole_json(log, "clear the tab before the next export")
     if not isinstance(entries, list):
@@ -96,7 +96,7 @@ def read(log: Log) -> Iterator[Item]:
 
 
 def _tab(entry: object, file_name: str) -> str | None:
-    """The tab that exports such an entry."""
+    """Returns the tab that exports such entries, or None."""
     if not isinstance(entry, dict):
         return None
     if entry.get("direction") in ("request", "response", "notification") and isinstance(entry.get("message"), dict):
@@ -110,7 +110,7 @@ def _tab(entry: object, file_name: str) -> str | None:
 
 
 def _server(log: Log) -> str:
-    """The server, as the name of the file has it."""
+    """Returns the name of the server, by the name of the file."""
     named = _FILE(log.file_name)
     return unquote(named[1]) if named else log.name
 

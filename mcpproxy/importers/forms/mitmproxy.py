@@ -1,9 +1,9 @@
 """mitmproxy flow files.
 
-Files that `mitmdump -w FILE` and the Save command of mitmproxy write. Flows are grouped by server as in [HAR files](har.md).
+`mitmdump -w FILE` and the Save command of mitmproxy write flow files. Flows are grouped by server as in [HAR files](har.md).
 
-**Where to find it.** Where you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
-server. This was tested with mitmproxy 11 and 12, which write version 21 of the flow format; later versions can be imported
+**Where to find it.** Wherever you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
+server. The import was tested with mitmproxy 11 and 12, which write version 21 of the flow format; later versions can be imported
 as long as the members of a flow stay the same.
 
 **What the capture contains.** The HTTP exchanges with their heads, bodies and times. A file may contain up to 256 MiB of
@@ -15,7 +15,7 @@ left out, too.
 | missing | what the capture has instead |
 |---|---|
 | when each event of a stream arrived | the time at which the stream ended, marked as not exact |
-| bodies that were streamed through | empty bodies, marked as missing |
+| bodies that mitmproxy streamed without keeping them | empty bodies, marked as missing |
 | how bodies were split into chunks, connections that failed before a request, and HTTP/2 | requests are recorded as HTTP/1.1 |
 """
 
@@ -39,9 +39,9 @@ from mcpproxy.importers.times import SECOND_NS
 from mcpproxy.wording.counts import count_text
 
 MAX_FLOW_BYTES: Final = 64 << 20
-"""Bytes of a flow."""
+"""The size of one flow."""
 MAX_TOTAL_FLOW_BYTES: Final = 256 << 20
-"""Bytes of all flows of a file: they are sorted by server before anything is written."""
+"""The size of all flows in a file: all are read before anything is written, because they are sorted by server."""
 MAX_FLOW_DEPTH: Final = 32
 LENGTH_DIGITS: Final = 10
 NUMBER_DIGITS: Final = 40
@@ -49,7 +49,7 @@ _START: Final = re.compile(rb"[0-9]{1,10}:[0-9]{1,10}:[a-z_]+[,;]").match
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether it begins with the length of a flow, and that of the name of its first member."""
+    """Returns whether the log begins with the length of a flow, and that of the name of its first member."""
     return _START(head) is not None
 
 
@@ -57,7 +57,7 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     """Reads a log.
 
     Raises:
-        InvalidLine: it is not a flow file, or holds no MCP.
+        InvalidLine: the log is not a flow file, or contains no MCP.
     """
     flows = _Flows()
     exchanges = list(flows.exchanges(log.file))
@@ -69,16 +69,16 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
 
 
 class _Flows:
-    """The content of a file."""
+    """Reads the flows of a file, and counts what it cannot return."""
 
     def __init__(self) -> None:
         self.others = 0
-        """Flows that are not HTTP."""
+        """The number of flows that are not HTTP."""
         self.bodiless = 0
-        """Bodies that were streamed through, so that mitmproxy did not keep them."""
+        """The number of bodies that mitmproxy streamed without keeping them."""
 
     def exchanges(self, file: BinaryIO) -> Iterator[LoggedExchange | UnreadableExchange]:
-        """Yields the exchanges of a file; what follows bytes that are not a flow is left out."""
+        """Yields the exchanges of a file, up to the first bytes that are not a flow."""
         number = total = 0
         try:
             for number, (flow, size) in enumerate(_netstrings(file), 1):
@@ -189,15 +189,15 @@ def _object(value: object, name: str) -> dict[str, Any]:
 
 # ---- typed netstrings: `LENGTH:DATA` and a letter for the type (https://tnetstrings.info, with `;` for text)
 #
-# The reader is our own, some fifty lines, because mitmproxy's own pins dozens of packages to its versions. It is strict,
-# and bounded by the length of the file, by the size of a flow, and in depth.
+# This reader of some fifty lines exists because mitmproxy, which has one, pins dozens of packages to certain versions.
+# It is strict, and limits the total size, the size of a flow, and the depth.
 
 
 def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
-    """The values of a file, each with its size.
+    """Yields the values of a file, each with its size.
 
     Raises:
-        InvalidLine: it is not a sequence of netstrings.
+        InvalidLine: the file is not a sequence of netstrings.
     """
     offset = 0
     while first := file.read(1):
