@@ -80,14 +80,14 @@ class Case:
         yield None, lines.header(form, wire, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
         pipes = Pipes()
         exchanges = Exchanges(self._endpoints())
-        entries = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
+        records = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
         t_ns = 0
-        for index, entry in entries:
+        for index, record in records:
             # A record that is only known at the end may belong to a much earlier frame.
             step = self.steps[index]
             t_ns = max(t_ns, step.t_ns)
-            is_exact = step.is_time_exact or entry.rec != "frame"
-            yield index, lines.line(t_ns, entry.rec, entry.middle if is_exact else with_inexact_time(entry.middle))
+            is_exact = step.is_time_exact or record.rec != "frame"
+            yield index, lines.line(t_ns, record.rec, record.middle if is_exact else with_inexact_time(record.middle))
         totals = pipes.totals() if self.transport == "stdio" else exchanges.totals()
         yield (
             None,
@@ -95,30 +95,30 @@ class Case:
         )
 
     def _of_stdio(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
-        last = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
+        last_lines = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
         for index, step in enumerate(self.steps):
             if step.kind == "eof":
-                entries = pipes.eof(step.dir)
+                records = pipes.eof(step.dir)
                 if step.code is not None:
-                    entries += pipes.exited(step.code)
+                    records += pipes.exited(step.code)
             else:
-                entries = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
-                if last[step.dir] == index:
+                records = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
+                if last_lines[step.dir] == index:
                     # An incomplete line is recorded here, not at the end of the pipe, so that its errors are reported
                     # for this frame.
-                    entries += pipes.rest(step.dir)
-            for entry in entries:
-                yield index, entry
+                    records += pipes.rest(step.dir)
+            for record in records:
+                yield index, record
 
     def _of_http(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
-        latest: dict[int, int] = {}
+        latest_steps: dict[int, int] = {}
         for index, step in enumerate(self.steps):
             exchanges.at_ns = step.t_ns
-            latest[step.exchange] = index
-            for entry in _happened(exchanges, step):
-                yield index, entry
-        for number, entry in exchanges.rest():
-            yield latest[number], entry
+            latest_steps[step.exchange] = index
+            for record in _happened(exchanges, step):
+                yield index, record
+        for number, record in exchanges.rest():
+            yield latest_steps[number], record
 
     def _endpoints(self) -> set[bytes]:
         """The paths at which the server speaks MCP; empty if no request shows them.
@@ -136,8 +136,8 @@ def _happened(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
     if isinstance(step.head, Head):
         return exchanges.request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
     if isinstance(step.head, ResponseHead):
-        complete = step.kind == "res"
-        return exchanges.response(number, step.head, step.raw, complete=complete, lacks_body=step.lacks_body)
+        is_complete = step.kind == "res"
+        return exchanges.response(number, step.head, step.raw, complete=is_complete, lacks_body=step.lacks_body)
     if step.kind == "sse":
         return exchanges.more(number, step.raw)
     return exchanges.end(number, step.by, is_cut=step.is_cut)

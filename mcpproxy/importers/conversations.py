@@ -84,9 +84,9 @@ class Conversations:
         try:
             for _, line in case.records(self._form_name):
                 output.append(line)
-        except InvalidLine as wrong:
+        except InvalidLine as error:
             output.discard()
-            return LeftOut(case.name, str(wrong), case.name)
+            return LeftOut(case.name, str(error), case.name)
         output.close()
         return None
 
@@ -198,8 +198,8 @@ class _Conversation:
             return
         self._held.append(event)
         self._held_bytes += len(event.raw) if isinstance(event, LoggedFrame | LoggedStderr) else 0
-        is_known = self.has_client and (self.has_server or self._form.is_strict)
-        if is_known or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
+        can_begin = self.has_client and (self.has_server or self._form.is_strict)
+        if can_begin or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
             self._begin()
 
     def close(self) -> None:
@@ -213,16 +213,20 @@ class _Conversation:
 
     def _begin(self) -> None:
         """Writes the header and what was held back, unless that has been done."""
-        held, self._held = self._held, None
-        if held is None:
+        held_events, self._held = self._held, None
+        if held_events is None:
             return
-        first = next(
-            (event for event in held if isinstance(event, LoggedFrame) and event.side == "c2s" and event.raw.strip()),
+        first_request = next(
+            (
+                event
+                for event in held_events
+                if isinstance(event, LoggedFrame) and event.side == "c2s" and event.raw.strip()
+            ),
             None,
         )
         # A log of another program may contain one direction only, and does not show what the other side sent before.
-        is_of_both = self.has_server or self._form.is_strict
-        stamp_ns = next((event.stamp_ns for event in held if _is_usable(event.stamp_ns)), None)
+        has_both_sides = self.has_server or self._form.is_strict
+        stamp_ns = next((event.stamp_ns for event in held_events if _is_usable(event.stamp_ns)), None)
         wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= SINCE_1970 else None
         self._start_ns = None if stamp_ns is None else wall_ns or 0
         self._output = self._create(self._name, wall_ns)
@@ -230,20 +234,20 @@ class _Conversation:
             self._form_name,
             "stdio",
             self._name,
-            observed_start=isinstance(held[0], ServerStart)
-            or (is_of_both and first is not None and can_open_conversation(first.raw)),
+            observed_start=isinstance(held_events[0], ServerStart)
+            or (has_both_sides and first_request is not None and can_open_conversation(first_request.raw)),
             wall_ns=wall_ns,
             is_verbatim=self._form.is_verbatim,
         )
         self._output.append(header)
-        for event in held:
+        for event in held_events:
             self._write(event)
 
     def _write(self, event: Event) -> None:
         is_exact = self._advance(event.stamp_ns) and not (isinstance(event, LoggedFrame) and not event.is_time_exact)
-        for entry in self._entries(event):
-            middle = entry.middle if is_exact or entry.rec != "frame" else with_inexact_time(entry.middle)
-            self._output.append(self._lines.line(self._t_ns, entry.rec, middle))
+        for record in self._entries(event):
+            middle = record.middle if is_exact or record.rec != "frame" else with_inexact_time(record.middle)
+            self._output.append(self._lines.line(self._t_ns, record.rec, middle))
 
     def _advance(self, stamp_ns: int | None) -> bool:
         """Sets the time of the next records; returns False if the log has no usable time, or goes backwards."""

@@ -105,47 +105,49 @@ class UnreadableExchange(NamedTuple):
     """Empty if unknown."""
 
 
-def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0) -> Iterator[Case | LeftOut | Remark]:
+def items_of(
+    log: Iterable[LoggedExchange | UnreadableExchange], other_count: int = 0
+) -> Iterator[Case | LeftOut | Remark]:
     """Yields a case for each server in a log, and a report of everything that was left out.
 
     Args:
         log: the exchanges, in any order.
-        others: the number of entries in the log that are not HTTP.
+        other_count: the number of entries in the log that are not HTTP.
 
     Raises:
         InvalidLine: the log has no exchange with an MCP server.
     """
     exchanges, unreadable = _sorted_out(log)
-    kept: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, exchanges) if origin}
-    paths: dict[str, set[bytes]] = {origin: set() for origin in kept}
+    by_origin: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, exchanges) if origin}
+    paths: dict[str, set[bytes]] = {origin: set() for origin in by_origin}
     for logged in exchanges:
         head, origin = logged.head, _origin(logged.url)
-        if origin in kept and speaks_mcp(head, logged.body):
+        if origin in by_origin and speaks_mcp(head, logged.body):
             paths[origin].add(path_of(head))
     for logged in sorted(exchanges, key=lambda logged: logged.begun_ns):
         head, origin = logged.head, _origin(logged.url)
-        if origin in kept and (is_metadata(head) or path_of(head) in paths[origin]):
-            kept[origin].append(logged)
+        if origin in by_origin and (is_metadata(head) or path_of(head) in paths[origin]):
+            by_origin[origin].append(logged)
         else:
-            others += 1
-    if not kept:
-        first = next((f"{entry.place}: {entry.reason}" for entry in unreadable), "")
-        raise InvalidLine(first or "it contains no HTTP exchange with an MCP server")
+            other_count += 1
+    if not by_origin:
+        first_problem = next((f"{entry.place}: {entry.reason}" for entry in unreadable), "")
+        raise InvalidLine(first_problem or "it contains no HTTP exchange with an MCP server")
     for entry in unreadable:
-        if entry.url and _origin(entry.url) and _origin(entry.url) not in kept:
-            others += 1
+        if entry.url and _origin(entry.url) and _origin(entry.url) not in by_origin:
+            other_count += 1
         else:
             yield LeftOut(entry.place, entry.reason, _host(_origin(entry.url)))
-    yield from (_case(origin, own) for origin, own in kept.items())
-    if others:
-        yield Remark(f"skipped {count_text(others, 'other exchange')}: not with an MCP server")
-    taken = [logged for own in kept.values() for logged in own]
-    untimed = sum(
+    yield from (_case(origin, server_exchanges) for origin, server_exchanges in by_origin.items())
+    if other_count:
+        yield Remark(f"skipped {count_text(other_count, 'other exchange')}: not with an MCP server")
+    imported = [logged for server_exchanges in by_origin.values() for logged in server_exchanges]
+    untimed_count = sum(
         logged.is_stream and bool(logged.answer) and all(event.at_ns is None for event in logged.events)
-        for logged in taken
+        for logged in imported
     )
-    if untimed:
-        streams = count_text(untimed, "event stream")
+    if untimed_count:
+        streams = count_text(untimed_count, "event stream")
         yield Remark(f"no event times in {streams}: each event gets the time at which its stream ended")
 
 
@@ -167,11 +169,11 @@ def _sorted_out(
 
 def _size_problem(logged: LoggedExchange) -> str:
     """Returns a sentence about what is too large in an exchange; empty if it fits into a capture."""
-    for name, start, fields in (
+    for name, start_size, fields in (
         ("request", len(_target(logged.url)), logged.fields),
         ("response", len(logged.reason), logged.answer_fields),
     ):
-        size = start + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
+        size = start_size + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > MAX_IMPORTED_HEAD_BYTES:
             return f"the head of the {name} has {size:,} bytes; a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
     return ""
@@ -216,11 +218,11 @@ def _spoken_at(logged: LoggedExchange) -> str:
     if logged.method != b"POST" or SNIFFED not in logged.body:
         return ""
     try:
-        read = loads(logged.body)
+        value = loads(logged.body)
     except JSONDecodeError:
         return ""
-    first = read[0] if isinstance(read, list) and read else read
-    return _origin(logged.url) if isinstance(first, dict) and "jsonrpc" in first else ""
+    first_message = value[0] if isinstance(value, list) and value else value
+    return _origin(logged.url) if isinstance(first_message, dict) and "jsonrpc" in first_message else ""
 
 
 def _origin(url: str) -> str:
@@ -250,10 +252,10 @@ def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
         for step in _steps(logged, number, start_ns)
     ]
     steps.sort(key=lambda step: step.t_ns)
-    is_older = any(logged.method == b"GET" and b"event: endpoint" in logged.answer[:4096] for logged in exchanges)
-    transport: Transport = "legacy-sse" if is_older else "http"
-    spoken = [logged.body for logged in exchanges if SNIFFED in logged.body]
-    observed_start = bool(spoken) and can_open_conversation(spoken[0])
+    is_legacy = any(logged.method == b"GET" and b"event: endpoint" in logged.answer[:4096] for logged in exchanges)
+    transport: Transport = "legacy-sse" if is_legacy else "http"
+    jsonrpc_bodies = [logged.body for logged in exchanges if SNIFFED in logged.body]
+    observed_start = bool(jsonrpc_bodies) and can_open_conversation(jsonrpc_bodies[0])
     return Case(1, _host(origin), transport, observed_start, tuple(steps), {}, start_ns)
 
 
@@ -262,43 +264,43 @@ def _host(origin: str) -> str:
 
 
 def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
-    begun_ns = logged.begun_ns - start_ns
-    answered_ns = max(begun_ns, logged.answered_ns - start_ns)
-    ended_ns = max(answered_ns, logged.ended_ns - start_ns)
-    request = Step(begun_ns, "req", "c2s", logged.body, exchange=number, head=logged.head, peer=logged.peer)
+    request_ns = logged.begun_ns - start_ns
+    response_ns = max(request_ns, logged.answered_ns - start_ns)
+    end_ns = max(response_ns, logged.ended_ns - start_ns)
+    request = Step(request_ns, "req", "c2s", logged.body, exchange=number, head=logged.head, peer=logged.peer)
     request = request._replace(lacks_body=logged.lacks_body)
     if not logged.status:
-        return [request, _end(logged, ended_ns, number)]
+        return [request, _end(logged, end_ns, number)]
     head = logged.answer_head
     if not logged.is_stream and logged.ended_by != "complete":
-        begun = Step(answered_ns, "head", "s2c", logged.answer, exchange=number, head=head)
-        return [request, begun._replace(lacks_body=logged.lacks_answer), _end(logged, ended_ns, number)]
+        head_step = Step(response_ns, "head", "s2c", logged.answer, exchange=number, head=head)
+        return [request, head_step._replace(lacks_body=logged.lacks_answer), _end(logged, end_ns, number)]
     if not logged.is_stream:
-        answer = Step(ended_ns, "res", "s2c", logged.answer, exchange=number, head=head)
-        return [request, answer._replace(lacks_body=logged.lacks_answer)]
-    begun = Step(answered_ns, "head", "s2c", exchange=number, head=head, lacks_body=logged.lacks_answer)
-    steps = [request, begun]
-    at_ns = answered_ns
+        response = Step(end_ns, "res", "s2c", logged.answer, exchange=number, head=head)
+        return [request, response._replace(lacks_body=logged.lacks_answer)]
+    head_step = Step(response_ns, "head", "s2c", exchange=number, head=head, lacks_body=logged.lacks_answer)
+    steps = [request, head_step]
+    at_ns = response_ns
     events = logged.events or _cut(logged.answer)
     for event in events:
-        logged_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
-        at_ns = min(max(at_ns, logged_ns), max(ended_ns, at_ns))
+        logged_ns = end_ns if event.at_ns is None else event.at_ns - start_ns
+        at_ns = min(max(at_ns, logged_ns), max(end_ns, at_ns))
         # The response to a POST usually ends its stream, so it came at that time. With GET, the client ends the stream.
         is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and logged.method == b"POST"
         steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number, is_time_exact=is_exact))
-    return [*steps, _end(logged, max(ended_ns, at_ns), number)]
+    return [*steps, _end(logged, max(end_ns, at_ns), number)]
 
 
 def _end(logged: LoggedExchange, at_ns: int, number: int) -> Step:
-    by = "server" if logged.ended_by in ("complete", "error") else logged.ended_by
+    ended_by = "server" if logged.ended_by in ("complete", "error") else logged.ended_by
     is_cut = logged.ended_by != "complete"
-    return Step(at_ns, "end", "c2s" if by == "client" else "s2c", exchange=number, by=by, is_cut=is_cut)
+    return Step(at_ns, "end", "c2s" if ended_by == "client" else "s2c", exchange=number, by=ended_by, is_cut=is_cut)
 
 
 def _cut(body: bytes) -> list[StreamEvent]:
     """Splits a stream into its events, each with the empty line that ends it."""
     events, start = [], 0
-    for end in _EVENT_END.finditer(body):
-        events.append(StreamEvent(None, body[start : end.end()]))
-        start = end.end()
+    for match in _EVENT_END.finditer(body):
+        events.append(StreamEvent(None, body[start : match.end()]))
+        start = match.end()
     return [*events, StreamEvent(None, body[start:])] if start < len(body) else events

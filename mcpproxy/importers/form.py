@@ -64,5 +64,5 @@ def origin_of(header: Mapping[str, Any]) -> str | None:
 def fitting_forms(log: Log) -> list[str]:
     """Returns the names of the forms that a log seems to have."""
     fitting = [name for name, form in forms().items() if form.sniff(log.head, log.file_name)]
-    least = min((forms()[name].generality for name in fitting), default=0)
-    return [name for name in fitting if forms()[name].generality == least]
+    lowest = min((forms()[name].generality for name in fitting), default=0)
+    return [name for name in fitting if forms()[name].generality == lowest]

@@ -14,8 +14,8 @@ _SIDES: Final[dict[str, Direction]] = {"client": "c2s", "server": "s2c"}
 
 def certain_side(method: object) -> Direction | None:
     """Returns the direction of messages with a method; None if both sides may send them, or the method is unknown."""
-    known = METHODS.get(method) if isinstance(method, str) else None
-    return None if known is None else _SIDES.get(known.sender)
+    known_method = METHODS.get(method) if isinstance(method, str) else None
+    return None if known_method is None else _SIDES.get(known_method.sender)
 
 
 class SideGuesser:
@@ -29,12 +29,12 @@ class SideGuesser:
     def observe(self, raw: bytes, side: Direction | None) -> Direction:
         """Adds the next message; returns its direction, which is `side` if that is known."""
         message = first_message(raw)
-        chosen = side or self._guess(message)
+        message_side = side or self._guess(message)
         if "method" in message and "id" in message:
-            self._senders[repr(message["id"])] = chosen
+            self._senders[repr(message["id"])] = message_side
             if len(self._senders) > MAX_OPEN_REQUESTS:
                 del self._senders[next(iter(self._senders))]
-        return chosen
+        return message_side
 
     def _guess(self, message: dict[str, Any]) -> Direction:
         method = message.get("method")

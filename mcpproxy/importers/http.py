@@ -70,8 +70,8 @@ def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
     start, *lines = [line.removesuffix(b"\r") for line in raw[: end.start()].split(b"\n")]
     try:
         return start, Fields([field_of(line) for line in lines]), raw[: end.end()], raw[end.end() :]
-    except Malformed as bad:
-        raise InvalidLine(f"{bad.reason}: expected `name: value`") from None
+    except Malformed as error:
+        raise InvalidLine(f"{error.reason}: expected `name: value`") from None
 
 
 def is_metadata(head: Head) -> bool:
@@ -168,12 +168,12 @@ class Exchanges:
 
     def rest(self) -> list[tuple[int, PendingRecord]]:
         """Ends all unfinished bodies; returns their records, each with the number of its exchange."""
-        entries = []
+        records = []
         for number, exchange in self._exchanges.items():
             exchange.connection.at_ns = self.at_ns
             exchange.break_off()
-            entries += [(number, entry) for entry in exchange.connection.taken()]
-        return entries
+            records += [(number, record) for record in exchange.connection.taken()]
+        return records
 
     def totals(self) -> dict[str, object]:
         """Returns the counts for the close record."""
@@ -222,8 +222,8 @@ class _Counts:
 
     def hash(self, uri: bytes) -> str:
         """Returns the key of a URI. It covers only path and query, as clients write the same host in several ways."""
-        _, _, rest = uri.partition(b"://")
-        return blake2b(rest.partition(b"/")[2], digest_size=8).hexdigest()
+        _, _, address = uri.partition(b"://")
+        return blake2b(address.partition(b"/")[2], digest_size=8).hexdigest()
 
     def uri_key(self, target: bytes) -> str:
         """Returns the key of a request's URI."""
@@ -243,8 +243,8 @@ class _Connection:
 
     def taken(self) -> list[PendingRecord]:
         """Returns the collected records, and removes them."""
-        entries, self.entries = self.entries, []
-        return entries
+        records, self.entries = self.entries, []
+        return records
 
 
 class _Exchange(ExchangeRecorder):
@@ -271,8 +271,12 @@ class _Exchange(ExchangeRecorder):
         head, received = self._response_head, self._received
         if head is None or received is None:
             return False
-        announced = b"".join(head.headers.values_of(b"content-length")[:1])
-        return announced.isdigit() and len(announced) < MAX_CONTENT_LENGTH_DIGITS and received.size < int(announced)
+        announced_length = b"".join(head.headers.values_of(b"content-length")[:1])
+        return (
+            announced_length.isdigit()
+            and len(announced_length) < MAX_CONTENT_LENGTH_DIGITS
+            and received.size < int(announced_length)
+        )
 
     def begin_request(self, head: Head) -> None:
         """Begins the exchange with the head of its request."""

@@ -117,8 +117,8 @@ def left_out_if_too_long(number: int, line: bytes) -> LeftOut | None:
 
 def in_order(events: Iterable[TimedEvent]) -> list[TimedEvent]:
     """Returns events sorted by time. An event without a time stays after the one before it."""
-    latest_ns, timed = 0, []
+    latest_ns, timed_events = 0, []
     for event in events:
         latest_ns = latest_ns if event.stamp_ns is None else event.stamp_ns
-        timed.append((latest_ns, event))
-    return [event for _, event in sorted(timed, key=lambda pair: pair[0])]
+        timed_events.append((latest_ns, event))
+    return [event for _, event in sorted(timed_events, key=lambda pair: pair[0])]

@@ -31,19 +31,19 @@ def completed(head: str, omission: str, tail: str = "") -> bytes | None:
         omission: the text that the log has in place of the missing part.
         tail: the end of the message after that, if the log has it.
     """
-    whole = (head + omission + tail).encode("utf-8", "replace")
-    if _message(whole):
-        return whole
+    joined = (head + omission + tail).encode("utf-8", "replace")
+    if _message(joined):
+        return joined
     message = _message(_closed(head, omission).encode("utf-8", "replace"))
-    ident = _ID_AT_END(tail)
-    if ident and "id" not in message:
-        message["id"] = loads(ident[1])
+    id_match = _ID_AT_END(tail)
+    if id_match and "id" not in message:
+        message["id"] = loads(id_match[1])
     return dumps(message) if message.keys() & {"method", "result", "error"} else None
 
 
-def request(ident: object, method: str, params: dict[str, Any] | None = None) -> bytes:
+def request(request_id: object, method: str, params: dict[str, Any] | None = None) -> bytes:
     """Returns a request with a method, and its params if they are known."""
-    return _written({"jsonrpc": "2.0", "id": ident, "method": method}, "params", params)
+    return _written({"jsonrpc": "2.0", "id": request_id, "method": method}, "params", params)
 
 
 def notification(method: str, params: dict[str, Any] | None = None) -> bytes:
@@ -51,15 +51,15 @@ def notification(method: str, params: dict[str, Any] | None = None) -> bytes:
     return _written({"jsonrpc": "2.0", "method": method}, "params", params)
 
 
-def result(ident: object, content: dict[str, Any] | None = None) -> bytes:
+def result(request_id: object, content: dict[str, Any] | None = None) -> bytes:
     """Returns a response with a result, which is empty if its content is unknown."""
-    return _written({"jsonrpc": "2.0", "id": ident}, "result", content or {})
+    return _written({"jsonrpc": "2.0", "id": request_id}, "result", content or {})
 
 
-def error(ident: object, code: int | None, text: str = "") -> bytes:
+def error(request_id: object, code: int | None, text: str = "") -> bytes:
     """Returns an error response, with its code if that is known."""
-    known = {} if code is None else {"code": code}
-    return _written({"jsonrpc": "2.0", "id": ident}, "error", {**known, "message": text})
+    code_member = {} if code is None else {"code": code}
+    return _written({"jsonrpc": "2.0", "id": request_id}, "error", {**code_member, "message": text})
 
 
 def _written(members: dict[str, Any], name: str, value: dict[str, Any] | None) -> bytes:

@@ -49,22 +49,22 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         find: returns the offset of an object in a line, or None if the line has none.
     """
     unfinished: _Unfinished | None = None
-    before = b""
+    previous_line = b""
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
             continue
         text = _plain(line)
-        is_taken = unfinished is not None and unfinished.take(text, find)
-        if unfinished is not None and not is_taken:
+        is_continuation = unfinished is not None and unfinished.take(text, find)
+        if unfinished is not None and not is_continuation:
             yield unfinished.entry
-            unfinished, before = None, b""
+            unfinished, previous_line = None, b""
         if unfinished is None:
             start = find(text)
             if start is None:
-                before = text
+                previous_line = text
                 continue
-            unfinished, before = _Unfinished(number, before, text, start), b""
+            unfinished, previous_line = _Unfinished(number, previous_line, text, start), b""
         if unfinished.entry.end is not None:
             yield unfinished.entry
             unfinished = None
@@ -107,5 +107,5 @@ class _Unfinished:
 def _plain(line: bytes) -> bytes:
     """Returns a line without colours and the name of a container."""
     plain = _COLOURS(b"", line) if b"\x1b" in line else line
-    composed = _COMPOSED(plain)
-    return plain[composed.end() if composed else 0 :].rstrip(b"\r\n")
+    match = _COMPOSED(plain)
+    return plain[match.end() if match else 0 :].rstrip(b"\r\n")

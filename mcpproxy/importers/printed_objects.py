@@ -71,13 +71,13 @@ def json_like_members(text: str) -> dict[str, Any] | None:
     """Returns the members of an object that differs from JSON only in its quotes; None for other texts."""
     if not text.startswith("{") or _NOT_JSON(text) or text.count("{") + text.count("[") > MAX_PRINTED_DEPTH:
         return None
-    pieces = text.split("'")
-    if not len(pieces) % 2:
+    parts = text.split("'")
+    if not len(parts) % 2:
         return None
     # Every other piece is a string and must not change.
-    pieces[::2] = '"'.join(_UNQUOTED_NAME.split("\0".join(pieces[::2]))).split("\0")
+    parts[::2] = '"'.join(_UNQUOTED_NAME.split("\0".join(parts[::2]))).split("\0")
     try:
-        members = loads('"'.join(pieces))
+        members = loads('"'.join(parts))
     except JSONDecodeError:
         return None
     return members if isinstance(members, dict) else None
@@ -202,7 +202,7 @@ class _Reader:
         self.is_whole = False
         return _HIDDEN
 
-    def _pairs(self, mark: str, end: str, depth: int) -> dict[str, Any]:
+    def _pairs(self, separator: str, end: str, depth: int) -> dict[str, Any]:
         """Reads names and values up to `end`, or, if that is empty, up to anything else."""
         pairs: dict[str, Any] = {}
         while not (end and self._takes(end)):
@@ -213,13 +213,13 @@ class _Reader:
             if not end and not self._names_argument:
                 return pairs
             name = self._name()
-            if not self._takes(mark):
+            if not self._takes(separator):
                 if self._is_cut():
                     return pairs
                 raise _Unreadable
             value = self._value(depth + 1)
             # The Python SDK sends no members of its models without a value, except the id of an error.
-            is_unset = mark == "=" and value is None and name != "id"
+            is_unset = separator == "=" and value is None and name != "id"
             if value is not _HIDDEN and value is not _UNDEFINED and not is_unset:
                 pairs[name] = value
             if not self._takes(",") and self._word != end and end and not self._is_cut():
@@ -271,8 +271,8 @@ def _unescaped(text: str) -> str:
 
 
 def _character(match: re.Match[str]) -> str:
-    letter = match[5]
-    if letter is not None:
-        return _LETTERS.get(letter, letter)
+    escaped = match[5]
+    if escaped is not None:
+        return _LETTERS.get(escaped, escaped)
     code = int(next(digits for digits in match.groups()[:4] if digits), 16)
     return chr(code) if code <= 0x10FFFF else "\ufffd"

@@ -24,12 +24,12 @@ def rejected_line(text: str) -> bytes | None:
         The part of the line that the error quotes, with `...` at the end if it is only the beginning; empty if the
         error does not quote the beginning; None if the error is about something else.
     """
-    quoted = _QUOTED(text)
-    if quoted is None:
+    match = _QUOTED(text)
+    if match is None:
         return b"" if _UNQUOTED(text) else None
-    if text[: quoted.start() + 1].endswith(_MIDDLE):
+    if text[: match.start() + 1].endswith(_MIDDLE):
         return b""
-    return (quoted["text"] + (quoted["more"] or "")).encode("utf-8", "replace")
+    return (match["text"] + (match["more"] or "")).encode("utf-8", "replace")
 
 
 def unexpected_message(text: str) -> bytes | None:

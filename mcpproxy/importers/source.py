@@ -77,10 +77,10 @@ class _Decoded(io.RawIOBase):
             self._rest = self._utf8(piece, is_last=not piece)
             if not piece:
                 break
-        taken = min(len(buffer), len(self._rest))
-        buffer[:taken] = self._rest[:taken]
-        self._rest = self._rest[taken:]
-        return taken
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
 
     def _utf8(self, piece: bytes, *, is_last: bool) -> bytes:
         return piece if self._decoder is None else self._decoder.decode(piece, is_last).encode("utf-8", "replace")
@@ -192,12 +192,12 @@ def object_of(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_INPUT_LINE_BYTES:
         raise InvalidLine(TOO_LONG)
     try:
-        read = loads(line)
+        value = loads(line)
     except JSONDecodeError as error:
         raise InvalidLine(f"not JSON: {error.msg} at column {error.colno}") from None
-    if not isinstance(read, dict):
+    if not isinstance(value, dict):
         raise InvalidLine("expected a JSON object")
-    return read
+    return value
 
 
 def json_of(value: Any) -> bytes:

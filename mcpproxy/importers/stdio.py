@@ -29,14 +29,14 @@ class Pipes:
     def feed(self, pipe: Pipe, data: bytes) -> list[PendingRecord]:
         """Adds bytes; returns the records of all lines that they complete."""
         self._bytes[pipe] += len(data)
-        return [entry for piece in self._lines[pipe].feed(data) for entry in self._entries(pipe, piece)]
+        return [record for piece in self._lines[pipe].feed(data) for record in self._entries(pipe, piece)]
 
     def rest(self, pipe: Pipe, *, is_partial: bool = False) -> list[PendingRecord]:
         """Ends an unfinished line; returns its records. `is_partial` says that the sender may have finished it."""
         return [
-            entry
+            record
             for piece in self._lines[pipe].finish()
-            for entry in self._entries(pipe, piece, whole=False, is_partial=is_partial)
+            for record in self._entries(pipe, piece, whole=False, is_partial=is_partial)
         ]
 
     def line(self, pipe: Pipe, raw: bytes, *, is_whole: bool) -> list[PendingRecord]:
@@ -47,10 +47,10 @@ class Pipes:
 
     def eof(self, pipe: Pipe) -> list[PendingRecord]:
         """Ends a pipe that its sender closed; returns the records."""
-        entries = self.rest(pipe)
+        records = self.rest(pipe)
         if pipe != "stderr":
-            entries.append(PendingRecord("eof", members(dir=pipe, by="sender", bytes=self._bytes[pipe])))
-        return entries
+            records.append(PendingRecord("eof", members(dir=pipe, by="sender", bytes=self._bytes[pipe])))
+        return records
 
     def exited(self, code: int) -> list[PendingRecord]:
         """Ends the server; returns the record. A negative code is that of a signal, as in Python's `subprocess`."""
@@ -81,12 +81,12 @@ class Pipes:
             middle = frame_members(side, raw, verdict, delim=delim, whole=whole, partial=is_partial)
             return [PendingRecord("frame", middle)]
         self._parts_size[side] += len(raw)
-        entries = [PendingRecord("part", part_members(side, piece.part, raw))]
+        records = [PendingRecord("part", part_members(side, piece.part, raw))]
         if piece.last:
             parts, self._parts_size[side] = (piece.part, self._parts_size[side]), 0
             middle = frame_members(side, b"", UNJUDGED, delim=delim, whole=whole, parts=parts, partial=is_partial)
-            entries.append(PendingRecord("frame", middle))
-        return entries
+            records.append(PendingRecord("frame", middle))
+        return records
 
 
 def _signal_name(number: int) -> str:

@@ -53,5 +53,5 @@ def time_in_text(text: str) -> LoggedTime:
     if match is None:
         return LoggedTime(None, False)
     day, time, fraction, zone = match.group("day", "time", "fraction", "zone")
-    written = f"{day.replace('/', '-')}T{time}{(fraction or '').replace(',', '.')}{zone or ''}"
-    return LoggedTime(stamp_of_date(written, is_local=True), fraction is not None)
+    iso_text = f"{day.replace('/', '-')}T{time}{(fraction or '').replace(',', '.')}{zone or ''}"
+    return LoggedTime(stamp_of_date(iso_text, is_local=True), fraction is not None)

@@ -28,21 +28,21 @@ class ToolCalls:
     def begin(self, server: str, tool: str, stamp_ns: int | None, session: str = "") -> LoggedFrame:
         """Begins a call; returns its request."""
         self._count += 1
-        ident = f"call {self._count}"
+        request_id = f"call {self._count}"
         if self._open_count < MAX_UNDER_WAY:
             self._open_count += 1
-            self._under_way.setdefault((server, session), {}).setdefault(tool, deque()).append(ident)
-        raw = request(ident, "tools/call", {"name": tool})
+            self._under_way.setdefault((server, session), {}).setdefault(tool, deque()).append(request_id)
+        raw = request(request_id, "tools/call", {"name": tool})
         return LoggedFrame(server, "c2s", raw, stamp_ns, is_whole=False, session=session)
 
     def succeed(
         self, server: str, tool: str, stamp_ns: int | None, place: str, session: str = ""
     ) -> LoggedFrame | LeftOut:
         """Ends a call that succeeded; returns its response."""
-        ident = self._end(server, tool, session)
-        if ident is None:
+        request_id = self._end(server, tool, session)
+        if request_id is None:
             return _unknown(server, place)
-        return LoggedFrame(server, "s2c", result(ident), stamp_ns, is_whole=False, session=session)
+        return LoggedFrame(server, "s2c", result(request_id), stamp_ns, is_whole=False, session=session)
 
     def fail(
         self, server: str, tool: str, text: str, stamp_ns: int | None, place: str, session: str = "", *, is_result: bool
@@ -58,35 +58,35 @@ class ToolCalls:
             session: as in `LoggedFrame`.
             is_result: whether `text`, unless it is a protocol error, is the text of a result.
         """
-        ident = self._end(server, tool, session)
-        if ident is None:
+        request_id = self._end(server, tool, session)
+        if request_id is None:
             return _unknown(server, place)
-        failed = _MCP_ERROR(text)
-        if failed and failed["text"].startswith(_OF_THE_CLIENT):
+        match = _MCP_ERROR(text)
+        if match and match["text"].startswith(_OF_THE_CLIENT):
             return None
-        if failed:
-            raw = error(ident, int(failed["code"]), failed["text"])
+        if match:
+            raw = error(request_id, int(match["code"]), match["text"])
         elif is_result:
-            raw = result(ident, {"content": [{"type": "text", "text": text}], "isError": True})
+            raw = result(request_id, {"content": [{"type": "text", "text": text}], "isError": True})
         else:
             return None
         return LoggedFrame(server, "s2c", raw, stamp_ns, is_whole=False, session=session)
 
     def forget(self, server: str, session: str = "") -> None:
         """Ends the calls of a server that is started again."""
-        calls = self._under_way.pop((server, session), {})
-        self._open_count -= sum(map(len, calls.values()))
+        calls_by_tool = self._under_way.pop((server, session), {})
+        self._open_count -= sum(map(len, calls_by_tool.values()))
 
     def _end(self, server: str, tool: str, session: str) -> str | None:
-        calls = self._under_way.get((server, session), {})
-        idents = calls.get(tool)
-        if not idents:
+        calls_by_tool = self._under_way.get((server, session), {})
+        request_ids = calls_by_tool.get(tool)
+        if not request_ids:
             return None
         self._open_count -= 1
-        ident = idents.popleft()
-        if not idents:
-            del calls[tool]
-        return ident
+        request_id = request_ids.popleft()
+        if not request_ids:
+            del calls_by_tool[tool]
+        return request_id
 
 
 def _unknown(server: str, place: str) -> LeftOut:

@@ -94,8 +94,8 @@ class _Entry(NamedTuple):
 def sniff(head: bytes, _file_name: str) -> bool:
     """Returns whether the log begins with an object of Claude Code, or with debug entries of which one names a server."""
     lines = first_lines(head, MAX_SNIFFED_LINES)
-    if first := from_first_entry(lines, _OBJECTS):
-        objects = _objects(enumerate(first[:MAX_OBJECT_LINES], 1))
+    if entry_lines := from_first_entry(lines, _OBJECTS):
+        objects = _objects(enumerate(entry_lines[:MAX_OBJECT_LINES], 1))
         entry = next((_entry_of(value, "", "") for value, _ in objects), None)
         return entry is not None
     return is_log_of(head, _DEBUG_LINE, _names_server, is_named=False)
@@ -118,8 +118,8 @@ def read(log: Log) -> Iterator[Item]:
 
 def _entries(log: Log) -> Iterator[_Entry | Item]:
     if not any(_DEBUG_LINE(line) for line in first_lines(log.head, MAX_SNIFFED_LINES)):
-        named = log.folder_name.startswith(_FOLDER)
-        name = log.folder_name.removeprefix(_FOLDER) if named else log.name
+        has_name = log.folder_name.startswith(_FOLDER)
+        name = log.folder_name.removeprefix(_FOLDER) if has_name else log.name
         for value, place in _objects(_without_foreign(log.lines())):
             entry = _entry_of(value, name, place)
             yield entry or LeftOut(place, "expected a JSON object with `debug` or `error`", name)
@@ -129,7 +129,7 @@ def _entries(log: Log) -> Iterator[_Entry | Item]:
 
 def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
     """Yields the entries about servers in a debug log, and the lines of stderr that continue them."""
-    last: _Entry | None = None
+    last_entry: _Entry | None = None
     for number, line in log.lines():
         place = f"line {number}"
         if left_out := left_out_if_too_long(number, line):
@@ -137,18 +137,18 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
             continue
         match = _DEBUG_LINE(line)
         if match is None:
-            if last and last.text.startswith(_STDERR):
-                yield LoggedStderr(last.name, line.rstrip(b"\r\n"), last.stamp_ns)
+            if last_entry and last_entry.text.startswith(_STDERR):
+                yield LoggedStderr(last_entry.name, line.rstrip(b"\r\n"), last_entry.stamp_ns)
             continue
-        last = None
+        last_entry = None
         if match["name"] is not None:
             stamp_ns = stamp_of_date(match["stamp"].decode()) if match["stamp"] else None
             name, text = (match[group].decode("utf-8", "replace") for group in ("name", "text"))
-            last = _Entry(name, "", stamp_ns, text, place)
+            last_entry = _Entry(name, "", stamp_ns, text, place)
             if not line.endswith(b"\n") and (_CALLING(text) or _FAILED(text)):
                 yield LeftOut(place, "the last line may be truncated", name)
             else:
-                yield last
+                yield last_entry
 
 
 def _without_foreign(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
@@ -162,28 +162,28 @@ def _without_foreign(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, 
 
 def _objects(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, str]]:
     """Yields the objects on lines, or in an array that spans lines, with their positions; None for invalid lines."""
-    held: list[bytes] = []
+    object_lines: list[bytes] = []
     for number, line in lines:
         text, place = line.strip(), f"line {number}"
-        if not held and text in (b"[", b"]", b"[]"):
+        if not object_lines and text in (b"[", b"]", b"[]"):
             continue
-        held.append(text)
-        if held[0] in (b"{", b"[{") and not text.startswith(b"}") and len(held) < MAX_OBJECT_LINES:
+        object_lines.append(text)
+        if object_lines[0] in (b"{", b"[{") and not text.startswith(b"}") and len(object_lines) < MAX_OBJECT_LINES:
             continue
-        value = _parsed(b"".join(held)) if len(line) <= MAX_INPUT_LINE_BYTES else None
-        held = []
+        value = _parsed(b"".join(object_lines)) if len(line) <= MAX_INPUT_LINE_BYTES else None
+        object_lines = []
         for element in value if isinstance(value, list) else [value]:
             yield element, place
-    if held:
+    if object_lines:
         yield None, place
 
 
 def _parsed(text: bytes) -> Any:
     """Returns the value of a JSON text that may contain commas or brackets of an array, or None if it is not JSON."""
     text = text.strip(b",")
-    for whole in (text, text + b"]", text.removesuffix(b"]")):
+    for candidate in (text, text + b"]", text.removesuffix(b"]")):
         try:
-            return loads(whole)
+            return loads(candidate)
         except JSONDecodeError:
             continue
     return None
@@ -227,9 +227,11 @@ class _Reader:
         elif _ENDED(text):
             if key in self._running:
                 self._running.discard(key)
-                is_known = key in self._stopped or _BY_SERVER(text)
+                has_server_ended = key in self._stopped or _BY_SERVER(text)
                 yield (
-                    ServerExit(name, stamp_ns, session=session) if is_known else Disconnection(name, stamp_ns, session)
+                    ServerExit(name, stamp_ns, session=session)
+                    if has_server_ended
+                    else Disconnection(name, stamp_ns, session)
                 )
         elif item := self._call(entry) or _refused(entry):
             self._note(key)

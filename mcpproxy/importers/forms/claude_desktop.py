@@ -132,8 +132,8 @@ def read(log: Log) -> Iterator[Item]:
 class _Reader:
     def __init__(self, log: Log) -> None:
         self._log = log
-        named = _FILE(log.file_name)
-        self._entry = _Entry(named["name"], None, b"", "") if named and named["name"] else None
+        match = _FILE(log.file_name)
+        self._entry = _Entry(match["name"], None, b"", "") if match and match["name"] else None
         """The last entry."""
         self._is_open = False
         """Whether the next lines may belong to the last entry."""
@@ -201,12 +201,12 @@ class _Reader:
             return ServerStart(name, stamp_ns, session)
         if text.startswith(_STOP) and (name, session) in self._running:
             return ClientExit(name, stamp_ns, session)
-        rejected = rejected_line(text.decode("utf-8", "replace")) if b"JSON" in text else None
-        if rejected is None:
+        line = rejected_line(text.decode("utf-8", "replace")) if b"JSON" in text else None
+        if line is None:
             return None
-        if not rejected:
+        if not line:
             return LeftOut(place, _NO_JSON, name, is_message=False)
-        return LoggedFrame(name, "s2c", rejected, stamp_ns, session=session)
+        return LoggedFrame(name, "s2c", line, stamp_ns, session=session)
 
     def _of_other(self, line: bytes, place: str) -> Event | LeftOut | None:
         """Returns the event on a line without a time, which continues an entry or is a line of stderr."""
@@ -276,13 +276,13 @@ def _summarised(summary: str) -> bytes | None:
     if match is None:
         return None
     method, kind = match["method"], match["kind"]
-    ident = _scalar(match["id"])
+    message_id = _scalar(match["id"])
     params: dict[str, object] | None = {} if kind == "params" else None
     if method is not None:
-        return notification(method, params) if match["id"] is None else request(ident, method, params)
+        return notification(method, params) if match["id"] is None else request(message_id, method, params)
     if kind == "error":
-        return error(ident, None if match["code"] is None else int(match["code"]))
-    return result(ident) if kind == "result" and match["id"] is not None else None
+        return error(message_id, None if match["code"] is None else int(match["code"]))
+    return result(message_id) if kind == "result" and match["id"] is not None else None
 
 
 def _scalar(token: str | None) -> object:

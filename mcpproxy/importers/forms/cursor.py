@@ -82,8 +82,8 @@ class _Stderr(NamedTuple):
 class _Reader:
     def __init__(self, log: Log) -> None:
         self._log = log
-        named = _FILE(log.file_name)
-        self._name = named["name"] if named else log.name
+        match = _FILE(log.file_name)
+        self._name = match["name"] if match else log.name
         self._calls = ToolCalls()
         self._running: set[str] = set()
         self._stopped: set[str] = set()
@@ -146,10 +146,10 @@ class _Reader:
         return _refused(match["refused"], name, stamp_ns, place) if match["refused"] else None
 
 
-def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
-    line = rejected_line(why)
+def _refused(error_text: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
+    line = rejected_line(error_text)
     if line is None:
-        message = unexpected_message(why)
+        message = unexpected_message(error_text)
         return None if message is None else LoggedFrame(name, "s2c", message, stamp_ns, is_whole=False)
     if not line:
         return LeftOut(place, _NO_JSON, name, is_message=False)

@@ -69,8 +69,8 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     if not isinstance(entries, list):
         raise InvalidLine("expected a list in `log.entries`")
     urls = [_url(entry) for entry in entries]
-    others = sum(not (is_web(url) or looks_like_web(url)) for url in urls if url is not None)
-    yield from items_of(_exchanges(entries, urls), others)
+    other_count = sum(not (is_web(url) or looks_like_web(url)) for url in urls if url is not None)
+    yield from items_of(_exchanges(entries, urls), other_count)
 
 
 def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExchange | UnreadableExchange]:
@@ -82,8 +82,8 @@ def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExc
         if url is None or is_web(url):
             try:
                 yield _logged(entry, place, latest_ns)
-            except InvalidLine as wrong:
-                yield UnreadableExchange(place, str(wrong), url or "")
+            except InvalidLine as error:
+                yield UnreadableExchange(place, str(error), url or "")
         elif looks_like_web(url):
             yield UnreadableExchange(place, "its URL is invalid", "")
 
@@ -110,38 +110,38 @@ def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
     response = _optional(values, "response")
     content = _optional(response, "content", "response.content")
     date = values.get("startedDateTime")
-    begun_ns = latest_ns if date is None and latest_ns is not None else _date(date)
+    start_ns = latest_ns if date is None and latest_ns is not None else _date(date)
     timings = _optional(values, "timings")
-    ended_ns = begun_ns + _duration_ns(values.get("time"), timings)
-    if ended_ns >= MAX_NS:
+    end_ns = start_ns + _duration_ns(values.get("time"), timings)
+    if end_ns >= MAX_NS:
         raise InvalidLine("`startedDateTime` plus `time` is after the year 2115")
-    answered_ns = max(begun_ns, ended_ns - round((_amount(timings.get("receive")) or 0) * MS))
+    response_ns = max(start_ns, end_ns - round((_amount(timings.get("receive")) or 0) * MS))
     status = response.get("status") or 0
     if type(status) is not int or not 0 <= status <= 999:
         raise InvalidLine("expected a status in `response.status`")
-    answer = _content(content)
-    events = _events(values, answer, begun_ns)
-    posted = _posted(request.get("postData"))
+    response_body = _content(content)
+    events = _events(values, response_body, start_ns)
+    request_body = _posted(request.get("postData"))
     return LoggedExchange(
         place,
-        begun_ns,
-        answered_ns,
-        ended_ns,
+        start_ns,
+        response_ns,
+        end_ns,
         _text(request, "url"),
         checked_token(_text(request, "method").encode("utf-8", "replace")),
         b"HTTP/1.1",
         _fields(request.get("headers")),
-        posted,
+        request_body,
         status,
         _string(response.get("statusText")).encode("utf-8", "replace"),
         _fields(response.get("headers")),
-        answer or b"".join(event.raw for event in events),
+        response_body or b"".join(event.raw for event in events),
         _peer(values),
         events,
         is_time_exact=date is not None,
-        lacks_body=not posted and _had_body(request.get("bodySize")),
+        lacks_body=not request_body and _had_body(request.get("bodySize")),
         ended_by=_ended_by(values),
-        lacks_answer=not answer and not events and _had_body(content.get("size"), response.get("bodySize")),
+        lacks_answer=not response_body and not events and _had_body(content.get("size"), response.get("bodySize")),
     )
 
 
@@ -157,8 +157,8 @@ def _had_body(*sizes: object) -> bool:
     return any(type(size) is int and size > 0 for size in sizes) or all(size in (None, -1) for size in sizes)
 
 
-def _posted(posted: object) -> bytes:
-    return _string(posted.get("text")).encode("utf-8", "replace") if isinstance(posted, dict) else b""
+def _posted(post_data: object) -> bytes:
+    return _string(post_data.get("text")).encode("utf-8", "replace") if isinstance(post_data, dict) else b""
 
 
 def _content(content: dict[str, Any]) -> bytes:
@@ -171,30 +171,30 @@ def _content(content: dict[str, Any]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[StreamEvent]:
+def _events(entry: dict[str, Any], body: bytes, start_ns: int) -> list[StreamEvent]:
     """Returns the events of a stream with their times; empty if the entry does not contain these."""
-    sent = entry.get("_eventSourceMessages")
-    if not answer and isinstance(sent, list):
-        return [_event(message) for message in sent if isinstance(message, dict)]
-    ours = entry.get("_mcp")
-    messages = ours.get("messages") if isinstance(ours, dict) else None
+    browser_events = entry.get("_eventSourceMessages")
+    if not body and isinstance(browser_events, list):
+        return [_event(message) for message in browser_events if isinstance(message, dict)]
+    extension = entry.get("_mcp")
+    messages = extension.get("messages") if isinstance(extension, dict) else None
     times = [
         _amount(message.get("time"))
         for message in (messages if isinstance(messages, list) else [])
         if isinstance(message, dict) and message.get("dir") == "s2c"
     ]
     pieces, start = [], 0
-    for end in _STREAM_END.finditer(answer):
-        pieces.append(answer[start : end.end()])
-        start = end.end()
-    named = [piece for piece in pieces if not piece.startswith(b"event: endpoint")]
-    if start < len(answer) or len(named) != len(times):
+    for match in _STREAM_END.finditer(body):
+        pieces.append(body[start : match.end()])
+        start = match.end()
+    message_pieces = [piece for piece in pieces if not piece.startswith(b"event: endpoint")]
+    if start < len(body) or len(message_pieces) != len(times):
         return []
-    stamps = iter(times)
+    remaining_times = iter(times)
     events = []
     for piece in pieces:
-        after = None if piece.startswith(b"event: endpoint") else next(stamps)
-        events.append(StreamEvent(None if after is None else begun_ns + round(after * MS), piece))
+        offset_ms = None if piece.startswith(b"event: endpoint") else next(remaining_times)
+        events.append(StreamEvent(None if offset_ms is None else start_ns + round(offset_ms * MS), piece))
     return events
 
 
@@ -217,16 +217,16 @@ def _amount(value: object) -> float | None:
 
 
 def _peer(entry: dict[str, Any]) -> str:
-    ours = entry.get("_mcp")
-    peer = _string(ours.get("peer")) if isinstance(ours, dict) else ""
+    extension = entry.get("_mcp")
+    peer = _string(extension.get("peer")) if isinstance(extension, dict) else ""
     return peer if len(peer) <= 1024 else ""
 
 
 def _ended_by(entry: dict[str, Any]) -> EndedBy:
     """Returns what ended the exchange, which mcpproxy's own exports say."""
-    ours = entry.get("_mcp")
-    by = ours.get("endedBy") if isinstance(ours, dict) else None
-    return next((known for known in get_args(EndedBy) if known == by), "complete")
+    extension = entry.get("_mcp")
+    ended_by = extension.get("endedBy") if isinstance(extension, dict) else None
+    return next((value for value in get_args(EndedBy) if value == ended_by), "complete")
 
 
 def _date(value: object) -> int:
@@ -247,9 +247,9 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in fields if name.lower() not in _TRANSFERRED]
 
 
-def _object(value: object, what: str) -> dict[str, Any]:
+def _object(value: object, expected: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidLine(f"expected {what}")
+        raise InvalidLine(f"expected {expected}")
     return value
 
 

@@ -69,8 +69,8 @@ def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
             stamp_ns = stamp_of_date(values.get("t"))
             if stamp_ns is None:
                 raise InvalidLine("expected a date and time in `t`")
-        except InvalidLine as wrong:
-            raise InvalidLine(f"line {number}: {wrong}") from None
+        except InvalidLine as error:
+            raise InvalidLine(f"line {number}: {error}") from None
         is_empty = False
         yield LoggedFrame(name, side, _text_of(line, values["raw"]), stamp_ns)
     if is_empty:
@@ -86,9 +86,9 @@ def _label(values: dict[str, Any]) -> str | None:
 
 
 def _text_of(line: bytes, value: object) -> bytes:
-    verbatim = _VERBATIM.fullmatch(line)
-    if verbatim is not None:
-        text = verbatim[1].strip()
+    match = _VERBATIM.fullmatch(line)
+    if match is not None:
+        text = match[1].strip()
         try:
             if b"\n" not in text and loads(text) == value:
                 return text

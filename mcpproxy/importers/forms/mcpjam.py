@@ -59,17 +59,17 @@ def read(log: Log) -> Iterator[Item]:
     Raises:
         InvalidLine: the log is too long, or MCPJam Inspector did not write it.
     """
-    read_log = whole_json(log, "clear the logs before the next export")
-    entries = read_log.get("_rpcLogs") if isinstance(read_log, dict) else read_log
+    content = whole_json(log, "clear the logs before the next export")
+    entries = content.get("_rpcLogs") if isinstance(content, dict) else content
     if not isinstance(entries, list):
         raise InvalidLine("expected a list of entries")
     frames = []
     for number, entry in consumed(entries):
         try:
             frames += _frames(entry, log.name)
-        except InvalidLine as wrong:
-            yield LeftOut(f"entry {number}", str(wrong))
-    yield from in_order(frames if isinstance(read_log, dict) else reversed(frames))
+        except InvalidLine as error:
+            yield LeftOut(f"entry {number}", str(error))
+    yield from in_order(frames if isinstance(content, dict) else reversed(frames))
 
 
 def _frames(entry: object, default_name: str) -> list[LoggedFrame]:
@@ -82,14 +82,14 @@ def _frames(entry: object, default_name: str) -> list[LoggedFrame]:
     message: Any = entry.get("payload", entry.get("message"))
     if not isinstance(message, dict | list):
         raise InvalidLine("expected a message in `payload` or `message`")
-    ident = entry.get("serverId")
+    server_id = entry.get("serverId")
     return [
         LoggedFrame(
             name if isinstance(name, str) else default_name,
             side,
             json_of(message),
             stamp_of_date(entry.get("timestamp")),
-            session=ident if isinstance(ident, str) else "",
+            session=server_id if isinstance(server_id, str) else "",
         )
     ]
 

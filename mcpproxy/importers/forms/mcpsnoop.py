@@ -73,8 +73,8 @@ def _session_lines(log: Log) -> Iterator[Item]:
         place = f"line {number}"
         try:
             values = object_of(line)
-        except InvalidLine as wrong:
-            yield LeftOut(place, str(wrong))
+        except InvalidLine as error:
+            yield LeftOut(place, str(error))
             continue
         name, session = _text(values.get("server_label")) or log.name, _text(values.get("session_id"))
         gaps.observe(session, values.get("seq"))
@@ -83,9 +83,9 @@ def _session_lines(log: Log) -> Iterator[Item]:
     yield from gaps.remarks()
 
 
-def _frame(values: dict[str, Any], raw: bytes | None, name: str, session: str, time: object, place: str) -> Item:
+def _frame(values: dict[str, Any], raw: bytes | None, name: str, session: str, date: object, place: str) -> Item:
     """Returns the item that a frame of mcpsnoop represents; `raw` is its text if it is an object or an array."""
-    stamp_ns, side = stamp_of_date(time), values.get("direction")
+    stamp_ns, side = stamp_of_date(date), values.get("direction")
     if side == "meta":
         return ServerStart(name, stamp_ns, session)
     if raw is None:
@@ -130,14 +130,14 @@ def _exported(export: Any, name: str) -> Iterator[Item]:
     events = export.get("events") if isinstance(export, dict) else None
     if not isinstance(session, dict) or not isinstance(events, list):
         raise InvalidLine("expected an object in `session` and a list in `events`")
-    name, ident = _text(session.get("label")) or name, _text(session.get("id"))
+    name, session_id = _text(session.get("label")) or name, _text(session.get("id"))
     for number, event in enumerate(events):
         try:
             if not isinstance(event, dict):
                 raise InvalidLine("expected an object")
-            yield _frame(event, None, name, ident, event.get("timestamp"), f"event {number}")
-        except InvalidLine as wrong:
-            yield LeftOut(f"event {number}", str(wrong), name)
+            yield _frame(event, None, name, session_id, event.get("timestamp"), f"event {number}")
+        except InvalidLine as error:
+            yield LeftOut(f"event {number}", str(error), name)
     missing = session.get("missing_frames")
     if type(missing) is int and missing > 0:
         yield Remark(f"{count_text(missing, 'frame')} missing: mcpsnoop dropped what it could not write in time")
@@ -152,8 +152,8 @@ def _calls(har: Any, name: str) -> Iterator[Item]:
     for number, entry in enumerate(entries, 1):
         try:
             frames += _call(entry, number, name)
-        except (AttributeError, JSONDecodeError, InvalidLine) as wrong:
-            reason = str(wrong) if isinstance(wrong, InvalidLine) else "expected an entry as mcpsnoop writes it"
+        except (AttributeError, JSONDecodeError, InvalidLine) as error:
+            reason = str(error) if isinstance(error, InvalidLine) else "expected an entry as mcpsnoop writes it"
             yield LeftOut(f"entry {number - 1}", reason, name)
     yield from in_order(frames)
     if isinstance(root, dict) and _text(root.get("comment")).startswith("mcpsnoop: capture incomplete"):
@@ -172,18 +172,18 @@ def _call(entry: Any, number: int, name: str) -> list[LoggedFrame]:
     params = _body((request.get("postData") or {}).get("text"))
     if params is not None:
         message["params"] = params
-    begun_ns = stamp_of_date(entry.get("startedDateTime"))
-    frames = [LoggedFrame(label or name, None, json_of(message), begun_ns)]
-    answer, status = _body((response.get("content") or {}).get("text")), response.get("status")
+    request_ns = stamp_of_date(entry.get("startedDateTime"))
+    frames = [LoggedFrame(label or name, None, json_of(message), request_ns)]
+    content, status = _body((response.get("content") or {}).get("text")), response.get("status")
     if status:
         is_error = (
-            status != 200 and isinstance(answer, dict) and type(answer.get("code")) is int and "message" in answer
+            status != 200 and isinstance(content, dict) and type(content.get("code")) is int and "message" in content
         )
-        reply = {"jsonrpc": "2.0", "id": number, "error" if is_error else "result": answer}
-        time = entry.get("time")
-        is_timed = begun_ns is not None and isinstance(time, int | float) and 0 <= time < 1e12
-        ended_ns = begun_ns + round(time * MS) if is_timed else None
-        frames.append(LoggedFrame(label or name, None, json_of(reply), ended_ns))
+        response_message = {"jsonrpc": "2.0", "id": number, "error" if is_error else "result": content}
+        duration_ms = entry.get("time")
+        has_times = request_ns is not None and isinstance(duration_ms, int | float) and 0 <= duration_ms < 1e12
+        response_ns = request_ns + round(duration_ms * MS) if has_times else None
+        frames.append(LoggedFrame(label or name, None, json_of(response_message), response_ns))
     return frames
 
 

@@ -63,10 +63,10 @@ def read(log: Log) -> Iterator[LoggedFrame | LeftOut]:
 def _is_of_server(head: bytes) -> bool:
     """Whether a log is only the stdout of a server: it has responses, but not their requests or other client messages."""
     messages = [first_message(line) for line in first_lines(head, MAX_SNIFFED_LINES) if _is_message(line)]
-    asked = {repr(message["id"]) for message in messages if "method" in message and "id" in message}
-    answered = {repr(message.get("id")) for message in messages if "method" not in message}
-    is_clients = any(certain_side(message.get("method")) == "c2s" for message in messages)
-    return bool(answered) and not is_clients and not answered & asked
+    request_ids = {repr(message["id"]) for message in messages if "method" in message and "id" in message}
+    response_ids = {repr(message.get("id")) for message in messages if "method" not in message}
+    has_client_message = any(certain_side(message.get("method")) == "c2s" for message in messages)
+    return bool(response_ids) and not has_client_message and not response_ids & request_ids
 
 
 def _is_message(line: bytes) -> bool:

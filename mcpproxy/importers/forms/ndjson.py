@@ -42,7 +42,7 @@ def read(log: Log) -> Iterator[LoggedFrame]:
     Raises:
         InvalidLine: a line is not a frame.
     """
-    before_ns = -1
+    previous_ns = -1
     for number, line in log.lines():
         try:
             values = object_of(line)
@@ -51,13 +51,13 @@ def read(log: Log) -> Iterator[LoggedFrame]:
                 raise InvalidLine("expected whole nanoseconds in `t`")
             if side not in ("c2s", "s2c"):
                 raise InvalidLine("expected `c2s` or `s2c` in `dir`")
-            if t_ns < before_ns:
+            if t_ns < previous_ns:
                 raise InvalidLine("`t` is earlier than in the line above")
-        except InvalidLine as wrong:
-            raise InvalidLine(f"line {number}: {wrong}") from None
-        before_ns = t_ns
+        except InvalidLine as error:
+            raise InvalidLine(f"line {number}: {error}") from None
+        previous_ns = t_ns
         yield LoggedFrame(log.name, side, raw, t_ns)
-    if before_ns < 0:
+    if previous_ns < 0:
         raise InvalidLine("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
 
 

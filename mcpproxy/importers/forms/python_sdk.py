@@ -95,10 +95,10 @@ def read(log: Log) -> Iterator[Item]:
             yield entry
             continue
         time = time_in_text(entry.prefix.decode("utf-8", "replace"))
-        started = _START(entry.lines[0])
-        if started:
-            side = "client" if started["url"] else "server"
-            names[side] = _name(started) or log.name
+        start_match = _START(entry.lines[0])
+        if start_match:
+            side = "client" if start_match["url"] else "server"
+            names[side] = _name(start_match) or log.name
             repetitions = _Repetitions()
             continue
         yield from _frames(entry, time, names, repetitions)
@@ -109,11 +109,11 @@ def _find(line: bytes) -> int | None:
     return match.start() if match else None
 
 
-def _name(started: re.Match[bytes]) -> str:
-    if started["name"]:
-        return started["name"].decode("utf-8", "replace")
+def _name(start_match: re.Match[bytes]) -> str:
+    if start_match["name"]:
+        return start_match["name"].decode("utf-8", "replace")
     try:
-        return urlsplit(started["url"].decode("utf-8", "replace")).netloc.rpartition("@")[2]
+        return urlsplit(start_match["url"].decode("utf-8", "replace")).netloc.rpartition("@")[2]
     except ValueError:
         return ""
 
@@ -130,9 +130,9 @@ def _frames(entry: Entry, time: LoggedTime, names: dict[str, str], repetitions: 
     messages = _messages(text.decode("utf-8", "replace"))
     if not messages:
         yield LeftOut(f"line {entry.number}", "expected a message as Python prints it", name)
-    for raw, message, was_printed in messages:
+    for raw, message, is_printed_whole in messages:
         if not repetitions.include(side, message, words, time.stamp_ns):
-            yield LoggedFrame(name, side, raw, time.stamp_ns, time.is_exact, is_whole and was_printed)
+            yield LoggedFrame(name, side, raw, time.stamp_ns, time.is_exact, is_whole and is_printed_whole)
 
 
 def _without_place(line: bytes) -> bytes:
@@ -143,16 +143,16 @@ def _without_place(line: bytes) -> bytes:
 
 def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
     """Returns the messages in an entry, each with its parsed value, and whether it was printed completely."""
-    crossed = printed_bytes(text)
-    if crossed is None:
+    printed = printed_bytes(text)
+    if printed is None:
         wrappers = _WRAPPERS(text)
         return _printed(text[wrappers.end() if wrappers else 0 :])
-    body, is_whole = crossed
-    raws = [raw for raw in ([body] if body.startswith(b"{") else _DATA.findall(body)) if raw]
+    body, is_whole = printed
+    raw_messages = [raw for raw in ([body] if body.startswith(b"{") else _DATA.findall(body)) if raw]
     if is_whole:
         # An event that is not a message was edited by hand: the server cannot have sent it.
-        return [(raw, _parsed(raw), is_json(raw)) for raw in raws]
-    return [message for raw in raws for message in _printed(raw.decode("utf-8", "replace"))]
+        return [(raw, _parsed(raw), is_json(raw)) for raw in raw_messages]
+    return [message for raw in raw_messages for message in _printed(raw.decode("utf-8", "replace"))]
 
 
 def _printed(text: str) -> list[tuple[bytes, Any, bool]]:
@@ -183,11 +183,11 @@ class _Repetitions:
         """Adds the next message, with the words before it; returns whether it repeats one of the latest."""
         order = _ORDER.index(words)
         latest = self._latest[side]
-        for known in reversed(latest):
-            if known.message != message:
+        for logged in reversed(latest):
+            if logged.message != message:
                 continue
-            if order > known.order or (order == known.order and known is latest[-1] and known.is_copied(stamp_ns)):
-                known.order = order
+            if order > logged.order or (order == logged.order and logged is latest[-1] and logged.is_copied(stamp_ns)):
+                logged.order = order
                 return True
             break
         self._latest[side] = [*latest[1 - MAX_LATEST :], _Known(message, order, stamp_ns)]

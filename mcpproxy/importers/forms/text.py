@@ -118,14 +118,14 @@ def sniff(head: bytes, file_name: str) -> bool:
 
 def read(log: Log) -> Iterator[Item]:
     """Reads a log."""
-    sends = _sender(log)
+    sent_side = _sender(log)
     for entry in _entries(log):
         for message in _messages(entry):
             if isinstance(message, LeftOut):
                 yield message
                 continue
             time = _time(message.context)
-            side = _side(message.context, sends)
+            side = _side(message.context, sent_side)
             yield LoggedFrame(log.name, side, message.raw, time.stamp_ns, time.is_exact, message.is_whole)
 
 
@@ -148,21 +148,21 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         return
     prefix = entry.prefix if entry.prefix.strip() or not _ANNOUNCES(entry.before[-MAX_CONTEXT_BYTES:]) else entry.before
     is_json = (prefix + body[:1]).lstrip().startswith(b"{")
-    start = end = tried = count = 0
-    while tried < MAX_NESTED and (match := _OBJECT(body, start)):
-        found = _message(body, match.start(), entry.end if not match.start() else None)
-        if found is None:
-            start, tried = match.end(), tried + 1
+    start = end = failure_count = count = 0
+    while failure_count < MAX_NESTED and (match := _OBJECT(body, start)):
+        message = _message(body, match.start(), entry.end if not match.start() else None)
+        if message is None:
+            start, failure_count = match.end(), failure_count + 1
             continue
         before = (b"" if count else prefix) + body[end : match.start()]
-        raw, end, is_whole = found
+        raw, end, is_whole = message
         after = body[end : end + MAX_CONTEXT_BYTES] if is_json else b""
         yield _Message(raw, is_whole, (before[-MAX_CONTEXT_BYTES:] + after).decode("utf-8", "replace"))
         start, count = end, count + 1
     if not count and _VERSION(body):
-        known = _shortened(body)
-        if known is not None:
-            yield _Message(known, False, prefix[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace"))
+        raw_part = _shortened(body)
+        if raw_part is not None:
+            yield _Message(raw_part, False, prefix[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace"))
             return
         yield LeftOut(f"line {entry.number}", "expected a JSON-RPC message")
 
@@ -174,17 +174,17 @@ def _message(text: bytes, start: int, known_end: int | None) -> tuple[bytes, int
     """
     if known_end is None and (message := _printed_to_the_end(text[start:])) is not None:
         return message, len(text), True
-    after = known_end or end_of_value(text, start)
-    raw = text[start:after]
+    end = known_end or end_of_value(text, start)
+    raw = text[start:end]
     try:
         value = loads(raw)
     except JSONDecodeError:
         printed = printed_object(raw.decode("utf-8", "replace"))
         if printed is None or not _is_message(printed.members):
             return None
-        return printed.json, after or len(text), printed.is_whole and after is not None
-    first = value[0] if isinstance(value, list) and value else value
-    return (raw, after or len(text), True) if isinstance(first, dict) and "jsonrpc" in first else None
+        return printed.json, end or len(text), printed.is_whole and end is not None
+    first_value = value[0] if isinstance(value, list) and value else value
+    return (raw, end or len(text), True) if isinstance(first_value, dict) and "jsonrpc" in first_value else None
 
 
 def _printed_to_the_end(text: bytes) -> bytes | None:
@@ -219,15 +219,15 @@ def _is_identified(message: dict[str, Any]) -> bool:
     return not is_cut and ("jsonrpc" in message or ("id" in message and "method" not in message))
 
 
-def _side(context: str, sends: Direction) -> Direction | None:
+def _side(context: str, sent_side: Direction) -> Direction | None:
     """Returns the direction of a message by the words around it, or None if they do not say.
 
-    `sends` is the direction of messages that the side with the log sends.
+    `sent_side` is the direction of messages that the side with the log sends.
     """
-    named, is_sent = _told(_WITHOUT_DIGITS("", context))
-    if named is not None or is_sent is None:
-        return named
-    return sends if is_sent else _OPPOSITE[sends]
+    named_side, is_sent = _told(_WITHOUT_DIGITS("", context))
+    if named_side is not None or is_sent is None:
+        return named_side
+    return sent_side if is_sent else _OPPOSITE[sent_side]
 
 
 @lru_cache(1024)
@@ -237,10 +237,10 @@ def _told(words: str) -> tuple[Direction | None, bool | None]:
     The words closest to the message decide. Words take precedence over arrows, since `→` may mean "leads to".
     """
     is_from_client, is_from_server = bool(_FROM_CLIENT(words)), bool(_FROM_SERVER(words))
-    named: Direction = "c2s" if is_from_client else "s2c"
-    ways = [match.lastgroup or "" for match in _WAYS(words)]
-    way = next(reversed([way for way in ways if way in ("out", "in")] or ways), None)
-    return None if is_from_client == is_from_server else named, None if way is None else way in _OUT
+    named_side: Direction = "c2s" if is_from_client else "s2c"
+    groups = [match.lastgroup or "" for match in _WAYS(words)]
+    group = next(reversed([way for way in groups if way in ("out", "in")] or groups), None)
+    return None if is_from_client == is_from_server else named_side, None if group is None else group in _OUT
 
 
 def _sender(log: Log) -> Direction:
@@ -250,17 +250,17 @@ def _sender(log: Log) -> Direction:
             if isinstance(message, LeftOut):
                 continue
             side = certain_side(first_message(message.raw).get("method"))
-            named, is_sent = _told(_WITHOUT_DIGITS("", message.context))
-            if side is not None and is_sent is not None and named is None:
+            named_side, is_sent = _told(_WITHOUT_DIGITS("", message.context))
+            if side is not None and is_sent is not None and named_side is None:
                 return side if is_sent else _OPPOSITE[side]
     return "c2s"
 
 
 def _time(context: str) -> LoggedTime:
-    epoch = _EPOCH(context)
-    if epoch is None:
+    match = _EPOCH(context)
+    if match is None:
         return time_in_text(context)
-    digits = epoch[1].replace(".", "")
+    digits = match[1].replace(".", "")
     return LoggedTime(int(digits.ljust(19, "0")[:19]), len(digits) > 10)
 
 

@@ -101,8 +101,8 @@ def cases(lines: Iterable[bytes]) -> Iterator[Case | LeftOut]:
             if not name:
                 raise InvalidLine("expected text in `name`")
             yield _case(number, name, values)
-        except InvalidLine as wrong:
-            yield LeftOut(f"line {number}", str(wrong), name)
+        except InvalidLine as error:
+            yield LeftOut(f"line {number}", str(error), name)
 
 
 def _case(number: int, name: str, values: dict[str, Any]) -> Case:
@@ -115,8 +115,8 @@ def _case(number: int, name: str, values: dict[str, Any]) -> Case:
     for index, frame in enumerate(frames):
         try:
             steps.append(reader.step(frame))
-        except InvalidLine as wrong:
-            raise InvalidLine(f"frame {index}: {wrong}") from None
+        except InvalidLine as error:
+            raise InvalidLine(f"frame {index}: {error}") from None
     return Case(number, name, transport, observed_start, tuple(steps), values)
 
 
@@ -217,8 +217,8 @@ def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
     for word in words:
         if value == word:
             return word
-    *most, last = (f"`{word}`" for word in words)
-    raise InvalidLine(f"expected {', '.join(most)}{' or ' if most else ''}{last} in `{name}`")
+    *others, last = (f"`{word}`" for word in words)
+    raise InvalidLine(f"expected {', '.join(others)}{' or ' if others else ''}{last} in `{name}`")
 
 
 def _text(values: dict[str, Any], name: str) -> str:

@@ -80,8 +80,8 @@ def sniff(head: bytes, file_name: str) -> bool:
 
 def read(log: Log) -> Iterator[Item]:
     """Reads a log."""
-    named = _NAMED_FILE(log.file_name)
-    name, is_running, is_stopping, has_entry = named[1] if named else log.name, False, False, False
+    match = _NAMED_FILE(log.file_name)
+    name, is_running, is_stopping, has_entry = match[1] if match else log.name, False, False, False
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
@@ -103,9 +103,9 @@ def read(log: Log) -> Iterator[Item]:
                 yield ClientExit(name, stamp_ns)
             is_stopping = True
         elif text.startswith((_STOPPED, _FAILED)):
-            exited = _EXITED(text)
+            exit_match = _EXITED(text)
             if is_running and (is_stopping or text.startswith(_FAILED)):
-                yield ServerExit(name, stamp_ns, int(exited[1]) if exited else None)
+                yield ServerExit(name, stamp_ns, int(exit_match[1]) if exit_match else None)
             elif is_running:
                 yield Disconnection(name, stamp_ns)
             is_running = False
