@@ -1,4 +1,4 @@
-"""Searches a whole capture for secrets, without writing anything: every frame, and the texts of every other record."""
+"""Searches a whole capture for secrets, without changing it: every frame, and the texts of every other record."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -16,22 +16,22 @@ class SearchedItem(NamedTuple):
 
     item: Frame | Record
     replacements: list[Replacement]
-    """What a redacted copy would replace in it."""
+    """The replacements that a redacted copy would contain."""
     is_parsed: bool
-    """Whether it is a frame of JSON, and not a text."""
+    """Whether it is a frame that was parsed as JSON."""
 
 
 def searched_items(
     capture: Capture, redactor: Redactor, is_clean: Callable[[Frame], bool] = lambda _: False
 ) -> Iterator[SearchedItem | Damage]:
-    """Yields what is in a capture, searched, with the damage in which there could be more, in order.
+    """Searches the frames and other records of a capture; yields them in order, with the damage between them.
 
-    What cannot be parsed is searched as a text.
+    Frames that cannot be parsed are searched as plain text.
 
     Args:
         capture: the capture.
-        redactor: searches.
-        is_clean: whether nothing is in a frame, so that its text is not searched; False if that is not certain.
+        redactor: finds the secrets.
+        is_clean: whether a frame is certain to contain no secret, so that it need not be searched.
     """
     frames = FrameRedactor(redactor, keep_unparsed=True)
     for item in read_frames(capture):
@@ -55,7 +55,7 @@ def searched_items(
 
 
 def _texts(record: Record) -> list[str]:
-    """The texts of a record that is not a frame; an HTTP header as it was sent, with its name."""
+    """Returns the texts of a record that is not a frame. An HTTP header is one text, with its name."""
     raw = raw_bytes(record.members)
     if raw is not None:
         return [raw.decode("utf-8", "replace")]

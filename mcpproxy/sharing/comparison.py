@@ -13,23 +13,23 @@ from captures.reader import Capture
 from mcpproxy.sharing.account import RedactionAccount
 
 FindingCounts: TypeAlias = Counter[tuple[str, int, str]]
-"""Findings by what does not change in a copy: rule, frame and pointer."""
+"""The number of findings by rule, frame and pointer, which do not change in a copy."""
 
 
 def finding_counts(findings: Iterable[Finding]) -> FindingCounts:
-    """Findings, counted."""
+    """Counts findings by rule, frame and pointer."""
     return Counter([(finding.rule, finding.frame, finding.pointer) for finding in findings])
 
 
 def compare(before: FindingCounts, copy: Path, account: RedactionAccount) -> None:
-    """Add to the account which findings the copy keeps, hides and creates.
+    """Counts in the account how many findings the copy keeps, hides and creates.
 
     Args:
         before: the findings of the original.
-        copy: the copy.
+        copy: the path of the copy.
         account: the account of the share.
     """
-    reading = Reading(iter(Capture(copy)), Rules())  # our own lock on the copy must not make it a live capture
+    reading = Reading(iter(Capture(copy)), Rules())  # this process's lock on the copy must not make it a live capture
     new = finding_counts(finding for each in reading.to_end() for finding in each.findings)
     renamed = account.renamed  # names occur in pointers
     old = Counter[tuple[str, int, str]]()

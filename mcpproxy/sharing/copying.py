@@ -1,7 +1,7 @@
-"""Makes the lines of a redacted copy: numbers and stamps stay, and every record is redacted and sealed again.
+"""Composes the lines of a redacted copy. Every record is redacted and sealed again, with the same number and stamp.
 
-A frame in parts is redacted as a whole, and has as many parts as before; until its last part arrives, the records in
-between wait, up to `MAX_WAITING_BYTES` bytes.
+A frame in parts is redacted as a whole, and has as many parts as before. Until its last part arrives, the records after
+its first part wait, up to `MAX_WAITING_BYTES` bytes.
 """
 
 from collections import Counter
@@ -45,13 +45,13 @@ _Stream = tuple[str | None, int, int | None]
 
 @dataclass
 class _FrameParts:
-    """The parts of a frame that have arrived, and where in the waiting lines they belong."""
+    """The parts of a frame that have arrived, each with its index in the waiting lines."""
 
     slots: list[tuple[int, Record]] = field(default_factory=list)
     is_given_up: bool = False
-    """Whether they could not wait any longer, so that each was replaced by itself."""
+    """Whether the parts could not wait any longer, so that each was redacted by itself."""
     size: int = 0
-    """Bytes of such replacements."""
+    """The size of the parts that were redacted by themselves."""
     count: int = 0
 
 
@@ -62,7 +62,7 @@ def _is_valid(part: Record) -> bool:
 
 
 class Copier:
-    """Makes the lines of one copy."""
+    """Composes the lines of one copy."""
 
     def __init__(
         self,
@@ -74,23 +74,23 @@ class Copier:
         staying: StayingNumbers | None = None,
         is_unchanged: Callable[[Frame], bool] = lambda _: False,
     ) -> None:
-        """Create a copier.
+        """Creates a copier.
 
         Args:
             frames: redacts frames and stderr.
             records: redacts everything else.
-            account: counts what is done.
-            reading: the reading of the original, from which nothing has been read yet.
-            held: the most bytes of lines that wait.
+            account: counts records, frames and replacements.
+            reading: the reading of the original, at its beginning.
+            held: the greatest size of all lines that wait.
             staying: counts the personal numbers in the copy.
-            is_unchanged: whether nothing in a frame is replaced, without parsing it; False if that is not certain.
+            is_unchanged: whether a frame is certain to stay unchanged, so that it need not be parsed.
         """
         self._frames = frames
         self._records = records
         self._account = account
         self._reading = reading
         self.findings: FindingCounts = Counter()
-        """The findings of the reading's rules; empty if it has no rules."""
+        """The findings of the reading's rules; empty without rules."""
         self._held = held
         self._staying = staying
         self._is_unchanged = is_unchanged
@@ -99,7 +99,7 @@ class Copier:
         self._waiting_bytes = 0
 
     def lines(self, records: Iterable[Record]) -> Iterator[tuple[Record, bytes]]:
-        """The lines of the copy, each with the record that it replaces."""
+        """Yields the lines of the copy, each with the record that it replaces."""
         for record in records:
             step = self._reading.feed(record)
             self._note(step)
@@ -151,7 +151,7 @@ class Copier:
             self._give_up(parts)
 
     def _end_parts(self, stream: _Stream, frame: Frame) -> None:
-        """Finish the parts of a frame whose end was never recorded."""
+        """Completes the parts of a frame whose end was never recorded."""
         parts = self._parts.pop(stream, None)
         if parts is not None and not parts.is_given_up:
             self._fill(parts, self._redacted(frame).raw)
@@ -159,7 +159,7 @@ class Copier:
             self._give_up(parts)
 
     def _give_up(self, parts: _FrameParts) -> None:
-        """Replace each part by itself, since its frame cannot be put together."""
+        """Redacts each part by itself, because the whole frame is not available."""
         parts.is_given_up = True
         for slot, record in parts.slots:
             redacted = self._frames.line(raw_bytes(record.members) or b"")
@@ -170,7 +170,7 @@ class Copier:
         parts.slots = []
 
     def _fill(self, parts: _FrameParts, raw: bytes) -> None:
-        """Divide the bytes of a frame among its parts."""
+        """Divides the bytes of a frame among its parts."""
         at = 0
         left = len(parts.slots)
         for slot, record in parts.slots:
@@ -213,7 +213,7 @@ class Copier:
         return redacted
 
     def _count(self, redacted: RedactedBytes) -> None:
-        """Count what was replaced in a frame, a part of one or a line of stderr."""
+        """Counts the replacements in a frame, a part or a line of stderr."""
         self._account.add(redacted.replacements)
         if redacted.unparsed:
             self._account.unparsed[redacted.unparsed] += 1
@@ -223,7 +223,7 @@ class Copier:
             self._staying.count(raw)
 
     def _count_bytes(self, redacted: RedactedBytes, size: object) -> None:
-        """Count the bytes of a frame or a part of one, and how many of them stay."""
+        """Counts the bytes of a frame or a part, and those of them that stay unchanged."""
         before = size if type(size) is int else 0
         gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.replacements)
         self._account.bytes_before += before
@@ -271,7 +271,7 @@ class Copier:
         return seal(record.seq, record.t_ns, "frame", middle)
 
     def _giant(self, record: Record, frame: Frame, parts: _FrameParts | None) -> tuple[bytes, tuple[int, int]]:
-        """Fill the parts of a frame; returns its bytes, and how many parts and bytes the record declares."""
+        """Fills the parts of a frame; returns its bytes, and the numbers of parts and bytes for its record."""
         count, size = (record.members.get(name) for name in ("parts", "size"))
         count, size = (value if type(value) is int else 0 for value in (count, size))
         if parts is None:
@@ -282,7 +282,7 @@ class Copier:
             return b"", (count, parts.size if parts.count == count else size)
         raw = self._redacted(frame, len(parts.slots) * (MAX_RAW_BYTES - 4)).raw
         self._fill(parts, raw)
-        # If parts are missing, their number and the size must still show it.
+        # If parts are missing, the number of parts and the size must still show that.
         is_complete = not frame.is_partial
         return raw, (count, len(raw) if is_complete else max(size, len(raw) + 1))
 
@@ -296,7 +296,7 @@ class Copier:
         if not is_known and not self._records.keeps_bodies:
             middle = members(**self._records.members(values, made))
         elif raw is None:
-            # Bytes that cannot be decoded are dropped, and the record stays as invalid as it was.
+            # Bytes that cannot be decoded are dropped, so that the record stays invalid.
             own = {name: value for name, value in values.items() if name not in ("raw", "raw_b64")}
             middle = members(**self._records.members({"rec": record.rec, **own}, made))
         else:
@@ -321,7 +321,7 @@ class Copier:
         self._account.add(made, f"{record.rec} record" if is_known else "unknown record")
         line = seal(record.seq, record.t_ns, rec, middle)
         if len(line) > MAX_LINE_BYTES:
-            # Pseudonyms can be longer than what they replace.
+            # Pseudonyms can be longer than the secrets that they replace.
             kept = {"format": FORMAT_VERSION} if record.rec == "header" else {"reason": "redaction"}
             line = seal(record.seq, record.t_ns, record.rec if record.rec == "header" else "gap", members(**kept))
         return line

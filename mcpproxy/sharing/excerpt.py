@@ -1,8 +1,8 @@
-"""Leaves out what a user does not want to share, in whole exchanges, and puts gaps in its place.
+"""Leaves out what a user does not want to share, always whole exchanges, and puts gaps in its place.
 
-A request and its response stay together, and the handshake always stays, because everything else depends on it. What is
-not traffic (processes, signals, ends of streams) stays too; stderr stays only if the excerpt is by time. So does a
-record of unknown type, which can hold anything.
+A request and its response stay together, and the handshake always stays, because everything else depends on it. Records
+that are not traffic (processes, signals, ends of streams) stay, too. Stderr stays only if the excerpt is by time. The
+same applies to records of unknown type, which can contain anything.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,25 +26,25 @@ _NO_TRAFFIC: Final = frozenset({"header", "eof", "process", "signal", "gap", "cl
 
 @dataclass
 class Excerpt:
-    """Which records of a capture stay."""
+    """Selects the records of a capture that stay."""
 
     frames: set[int] = field(default_factory=set)
     """Numbers of frames."""
     exchanges: set[int] = field(default_factory=set)
     """Numbers of HTTP exchanges."""
     parts: dict[int, int] = field(default_factory=dict)
-    """Number of a part → number of its frame."""
+    """The number of each part, and the number of its frame."""
     since_ns: int = 0
     """Stderr and records of unknown type before this stamp are left out."""
     is_by_time: bool = True
-    """Whether no filter selects messages: then stderr and records of unknown type can stay."""
+    """Whether only the time selects, and no filter. Then stderr and records of unknown type can stay."""
     left_out: int = 0
-    """How many records have been left out so far."""
+    """The number of records left out so far."""
     unknown_left_out: int = 0
-    """How many of these are of an unknown type."""
+    """The number of these records that have an unknown type."""
 
     def __call__(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that stay, with gaps for the others."""
+        """Yields the records that stay, and gaps in place of the others."""
         left_out: list[Record] = []
         for record in records:
             if not self._takes(record):
@@ -77,7 +77,7 @@ class Excerpt:
 
 
 def _counted(record: Record) -> dict[str, object]:
-    """What a gap says about a record."""
+    """Returns the members of a record that are needed to count it in a gap."""
     size = record.members.get("size")
     return {"dir": record.members.get("dir"), "size": size if type(size) is int else 0}
 
@@ -97,12 +97,12 @@ def _gap(left_out: list[Record]) -> Record:
 
 
 def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excerpt:
-    """The excerpt that a filter and a time select.
+    """Returns the excerpt that a filter and a time select.
 
     Args:
         capture: the whole capture.
         only: selects messages; None for all.
-        last_ns: how long before the end it begins; None for all.
+        last_ns: how long before the end the excerpt begins; None for the whole capture.
     """
     since_ns = 0
     if last_ns is not None:
@@ -134,7 +134,7 @@ class _Selection:
         self._fold = reading.fold
 
     def take(self, step: Step) -> None:
-        """Process the next step."""
+        """Selects the messages of the next step."""
         for context in step.messages:
             call = context.answered
             if call is None:
@@ -147,7 +147,7 @@ class _Selection:
                 self._keep(context.message)
 
     def finish(self) -> None:
-        """The capture has ended, so the outcome of requests without a response is known."""
+        """Selects unanswered requests at the end of the capture, when their outcome is known."""
         for call in self._fold.open_calls():
             if call.session is not None and self._is_late(call.request) and self._wants_request(call):
                 self._keep(call.request)

@@ -1,7 +1,7 @@
-"""Redacts the bytes of frames, and of stderr, so that their verdicts stay as they were.
+"""Redacts the bytes of frames and of stderr without changing the verdicts of the frames.
 
-JSON is edited in place. What cannot be parsed is replaced whole, since nothing can vouch for it, unless the user keeps
-it: then it is searched as plain text.
+JSON is edited in place. Text that cannot be parsed is replaced whole, because any part of it may be secret. If the user
+keeps such text, it is searched as plain text.
 """
 
 import re
@@ -23,19 +23,19 @@ _HARMLESS: Final = re.compile(
     r"|content-type: ?application/vscode-jsonrpc;? ?charset=utf-?8\r*",
     re.IGNORECASE,
 ).fullmatch
-"""Blank lines, and headers of the Language Server Protocol."""
+"""Matches blank lines, and headers of the Language Server Protocol."""
 _JSON_PUNCTUATION: Final = frozenset('{}[]",')
 _FORMS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
-"""Not JSON: as it is, after a byte order mark, not UTF-8, torn, and too deep to be judged."""
+"""Formats for a pseudonym, one for each problem to keep: not JSON, a byte order mark, not UTF-8, torn, and too deep."""
 
 
 class RedactedBytes(NamedTuple):
-    """Bytes that may be shared."""
+    """Redacted bytes."""
 
     raw: bytes
     replacements: list[Replacement]
     unparsed: str = ""
-    """Why all of it was replaced, or had to be searched as plain text; empty if it was parsed."""
+    """The reason why all bytes were replaced, or searched as plain text; empty if they were parsed."""
     is_same: bool = True
     """Whether the frame's own verdict is unchanged: the same kind, error code and problem."""
 
@@ -57,7 +57,7 @@ class FrameRedactor:
         is_partial: bool = False,
         event: str | None = None,
     ) -> RedactedBytes:
-        """The bytes of a frame; see `captures.frame.Frame` for what the arguments mean."""
+        """Redacts a frame; see `captures.frame.Frame` for the meaning of the arguments."""
 
         def verdict(raw: bytes) -> object:
             if event:
@@ -87,11 +87,11 @@ class FrameRedactor:
         return RedactedBytes(new, made, why, is_same=False)
 
     def line(self, raw: bytes) -> RedactedBytes:
-        """A line of stderr, or a piece of anything, which is never parsed."""
+        """Redacts a line of stderr, or a part of a frame, without parsing it."""
         return RedactedBytes(*list(self._unparsed(raw))[-1], "stderr")
 
     def _unparsed(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:
-        """A replacement for bytes that were not parsed: the most telling candidate first, the most general last."""
+        """Yields candidates to replace bytes that were not parsed, from the most informative to the most general."""
         text = raw.decode("utf-8", "surrogateescape")
         if _HARMLESS(text):
             yield raw, []

@@ -1,9 +1,8 @@
 """Redacts the records of a capture that are not frames: the header, HTTP heads and addresses, everything else.
 
-Their values are hashes already where the recorder met a secret (FORMAT.md, Privacy), but hashes by the user's lasting
-key, with which two shares could be compared; so they are hashed again. Names of environment variables,
-the directory and the parent processes are dropped; of the command, the launcher, the package and the names of options
-stay.
+The recorder has already hashed the secrets in them (FORMAT.md, Privacy), but with the user's lasting key, so that two
+shares could be compared. So these hashes are hashed again. Names of environment variables, the directory and the parent
+processes are replaced. Of the command, the launcher, the package and the names of options stay.
 """
 
 import re
@@ -20,19 +19,19 @@ from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.word_lists import LAUNCHERS
 
 _MAX_RECORD_DEPTH: Final = 50
-"""Levels of values in a record that are copied."""
+"""Levels of nesting in a record that are copied."""
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
 _ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
-"""Characters that make an address invalid, and must stay."""
+"""Matches characters that make an address invalid. The address in the copy must be invalid, too."""
 _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
-"""They pair exchanges; a recorder has hashed the first already."""
+"""Headers that pair exchanges. A recorder has hashed the first one already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "via"})
 _FIXED: Final = frozenset({"seq", "rec", "t_ns", "crc"})
 KNOWN_TYPES: Final = frozenset(
     {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}
 )
-"""The types of records that this version knows; a record of any other type can hold anything."""
+"""The record types that this version knows. A record of any other type can contain anything."""
 REDACTIONS: Final = ("argv", "env", "cwd", "parents", "headers", "path", "query", "bodies", "stderr")
 
 
@@ -40,12 +39,12 @@ class RecordRedactor:
     """Redacts records for one share."""
 
     def __init__(self, redactor: Redactor, machine: tuple[str, bool] | None = None) -> None:
-        """Create a redactor.
+        """Creates a redactor.
 
         Args:
             redactor: redacts texts.
-            machine: the name for the machine in headers, and whether a user chose it; None if a chosen name stays and a
-                host name is replaced.
+            machine: the machine name for headers, and whether a user chose it. None keeps a chosen name and replaces a
+                host name.
         """
         self._redactor = redactor
         self._machine = machine
@@ -54,7 +53,7 @@ class RecordRedactor:
         self._heads = FieldRedactor(self._hash, self._clean)
 
     def members(self, values: dict[str, Any], made: list[Replacement]) -> dict[str, Any]:
-        """The members of a record to share, without number, type, stamp and checksum."""
+        """Returns the redacted members of a record, without number, type, stamp and checksum."""
         self._made = made
         own = {name: value for name, value in values.items() if name not in _FIXED}
         if values["rec"] not in KNOWN_TYPES and not self.keeps_bodies:
@@ -63,7 +62,7 @@ class RecordRedactor:
         return handle(own)
 
     def text(self, text: str, made: list[Replacement]) -> str:
-        """A text of a record, such as the id of an event."""
+        """Redacts a text of a record, such as the id of an event."""
         self._made = made
         return self._text(text)
 
@@ -77,17 +76,17 @@ class RecordRedactor:
         return pseudonym
 
     def _clean(self, address: bytes) -> str:
-        """An address with its host, and everything that a recorder hashes, replaced."""
+        """Redacts an address: replaces its host, and everything that a recorder hashes."""
         cleaned = self._text(clean_address(address, self._hash))
         return cleaned + " " if _ODD_IN_ADDRESS(address) else cleaned
 
     def _text(self, text: str) -> str:
-        """Any text: hashes are hashed again, secrets replaced."""
+        """Redacts any text: hashes the hashes again, and replaces secrets."""
         renewed = _HASH.sub(lambda match: self._redactor.pseudonyms.tag(match[0]), text)
         return self._redactor.text(renewed, self._made)
 
     def _value(self, value: Any, depth: int = 0) -> Any:
-        """Any value of a record."""
+        """Redacts any value of a record."""
         if isinstance(value, str):
             return self._text(value)
         if depth > _MAX_RECORD_DEPTH:
@@ -99,7 +98,7 @@ class RecordRedactor:
         return value
 
     def _body(self, value: Any, depth: int = 0) -> Any:
-        """Any value with all texts and numbers in it replaced, regardless of what they look like."""
+        """Replaces all texts and numbers in a value, whether or not they look like secrets."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -197,7 +196,7 @@ class RecordRedactor:
         if isinstance(own.get("body_hash"), dict):
             # The original hash could be used to test guesses at a short body.
             changed["body_hash"] = {side: self._body_hash(value) for side, value in own["body_hash"].items()}
-        # Members of an unexpected type are still unchanged.
+        # Members of an unexpected type are unchanged so far.
         return {name: self._value(value) if value is own[name] else value for name, value in changed.items()}
 
     def _body_hash(self, value: Any) -> Any:
@@ -244,5 +243,5 @@ class RecordRedactor:
         return dumps(self._value(cleaned)).decode()
 
     def _other(self, own: dict[str, Any]) -> dict[str, Any]:
-        """A record whose texts are names and ids: only what is certainly a secret is replaced."""
+        """Redacts a record whose texts are names and ids: replaces only certain secrets."""
         return {name if name.isidentifier() else self._text(name): self._value(value) for name, value in own.items()}

@@ -1,7 +1,7 @@
-"""Redaction: finds the secrets in a text or in a JSON document, and replaces them byte by byte.
+"""Redaction: finds the secrets in a text or in a JSON document, and replaces exactly their bytes.
 
-What is not a secret keeps its place and its spelling. JSON and base64 inside strings are decoded. Nothing here raises
-because of a text, except that `document` rejects a text that is not JSON; the time is linear in the text.
+Everything else keeps its place and its spelling. JSON and base64 inside strings are decoded. No text raises an
+exception, except that `document` rejects a text that is not JSON or reaches a limit. The time is linear in the text.
 """
 
 import re
@@ -34,11 +34,11 @@ from mcpproxy.sharing.search import ChosenText, SecretSearch
 from mcpproxy.sharing.word_lists import META, PROTOCOL
 
 MAX_JSON_TOKENS: Final = 1_000_000
-"""The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
+"""Values and names in one frame, including those of JSON in strings. Each takes some 150 bytes of memory."""
 MAX_NESTED_JSON_DEPTH: Final = 8
-"""How many levels of JSON inside strings are parsed; below that, it is searched as plain text."""
+"""Levels of JSON inside strings that are parsed. Deeper levels are searched as plain text."""
 MAX_CLEAN_NAMES: Final = 20_000
-"""How many names of members without a secret are remembered."""
+"""Names of members without a secret that are remembered."""
 
 _BLOBS: Final = frozenset({"data", "blob"})
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
@@ -57,57 +57,57 @@ class Replacement(NamedTuple):
 
 
 class RedactionChoices(ChosenText, Protocol):
-    """The user's additions to what is replaced by default, and exceptions to it."""
+    """The user's choice of texts to replace in addition to the default, and of texts to keep."""
 
     @property
     def unmatched(self) -> list[str]:
-        """The user's patterns of what is replaced that have matched nothing so far."""
+        """The user's patterns of texts to replace that have matched nothing so far."""
 
     def redacts(self, path: Path) -> bool:
-        """Whether a value is replaced whole."""
+        """Whether a value must be replaced whole."""
 
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
-        """Whether something stays although it looks like a secret."""
+        """Returns whether a text stays although it looks like a secret. May ask the user."""
 
     def unreviewed(self) -> "RedactionChoices":
-        """The same choices, except that the user is not asked."""
+        """Returns the same choices without the review."""
 
 
 class _PlaceKind(IntEnum):
-    """What a place of a document is."""
+    """How a place in a document is searched."""
 
     PLAIN = 0
     """Not searched: a number, or a name that is known to be clean."""
     LEAF = 1
-    """A text that is searched."""
+    """Searched as a text."""
     INNER = 2
-    """A string that spells a document, whose places follow."""
+    """A string that contains a document. The places of that document follow."""
 
 
 class _DocumentPlaces:
-    """What was read of a document and of those in its strings: what to search, and then the secrets found.
+    """Collects the texts to search in a document and in the documents in its strings, and then the secrets found.
 
-    It does not keep the places: a million of them take 350 MB. They are read again if anything is to be replaced.
+    It does not keep the places, because a million of them take 350 MB. They are read again if a text must be replaced.
     """
 
     def __init__(self) -> None:
         self.marks = bytearray()
-        """A `_PlaceKind` for each place, in order."""
+        """The `_PlaceKind` of each place, in order."""
         self.starts = array("Q")
-        """Where the text of each leaf begins in the searched text."""
+        """The offset of each leaf's text in the searched text."""
         self.ends = array("Q")
         self.names: list[str] = []
         """The leaves that are names."""
         self.is_touched = False
-        """Whether something is replaced regardless of what the search finds."""
+        """Whether any value is replaced regardless of the search."""
         self.secrets: dict[int, list[Secret]] = {}
-        """The secrets by number of the leaf, with positions in its text."""
+        """The secrets by the number of their leaf, with positions in its text."""
         self._texts: list[str] = []
         self._size = 0
 
     def add(self, place: JsonToken) -> None:
-        """Add a leaf."""
-        # The name next to the value, as in a file of settings, because many rules look for both.
+        """Adds a leaf."""
+        # The name comes before the value, as in a settings file, because many rules look for both.
         front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
         start = self._size + len(front)
         end = start + len(place.text)
@@ -121,16 +121,16 @@ class _DocumentPlaces:
 
     @property
     def state(self) -> tuple[int, int, int, int]:
-        """How far it is read: places, leaves, names, characters to search."""
+        """The numbers of places, leaves, names and characters to search so far."""
         return len(self.marks), len(self.starts), len(self.names), self._size
 
     def back(self, state: tuple[int, int, int, int]) -> None:
-        """Return to an earlier state: forget what was read since."""
+        """Returns to an earlier state, and forgets everything read since."""
         marks, leaves, names, self._size = state
         del self.marks[marks:], self.starts[leaves:], self.ends[leaves:], self.names[names:], self._texts[3 * leaves :]
 
     def searched(self, search: Callable[[str], Iterable[Secret]]) -> None:
-        """Search all leaves together, once."""
+        """Searches all leaves together, once."""
         whole = "".join(self._texts)
         self._texts = []
         for start, end, kind, inner in search(whole) if whole else ():
@@ -158,7 +158,7 @@ class Redactor:
         known: KnownValueSearch | None = None,
         on_secret: Callable[[Secret, str], None] | None = None,
     ) -> None:
-        """Create a redactor.
+        """Creates a redactor.
 
         Args:
             pseudonyms: the pseudonyms of the share.
@@ -167,8 +167,8 @@ class Redactor:
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
             personal: whether telephone numbers, bank accounts and MAC addresses are replaced.
-            known: the values, and the names of users, that were recognised in the capture.
-            on_secret: called with each secret that the user does not keep, and the text that it is in.
+            known: the values and user names that were recognised in the capture.
+            on_secret: called with each secret that the user does not keep, and the text around it.
         """
         self.pseudonyms = pseudonyms
         self.search = SecretSearch(catalogue, choices, known, blobs=not unparsed, personal=personal)
@@ -182,10 +182,10 @@ class Redactor:
         self._clean_names: set[str] = set()
         self._places_left = MAX_JSON_TOKENS
         self.renamed: dict[str, str] = {}
-        """Names of members, and their pseudonyms."""
+        """The pseudonyms of members' names, by name."""
 
     def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
-        """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
+        """Returns a text with its secrets replaced, or all of it; adds each replacement to `made`."""
         try:
             secrets = self.search.secrets(text)
         except SearchLimitReached:
@@ -193,7 +193,7 @@ class Redactor:
         return edited(text, self._edits(text, secrets, made, path))
 
     def label(self, text: str, made: list[Replacement], path: Path = None) -> str:
-        """The name of a server or a file, redacted like a text; in `anna-notes`, a user's name is a word too."""
+        """Redacts the name of a server or a file like a text, and also replaces user names, as in `anna-notes`."""
         kept = self.text(text, made, path)
         words = [
             Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self.search.is_user(word[0])
@@ -201,11 +201,11 @@ class Redactor:
         return self.replaced(kept, words, made, path)
 
     def document(self, text: str, made: list[Replacement]) -> str:
-        """A JSON text with its secrets replaced; the replacements are added to `made`.
+        """Returns a JSON text with its secrets replaced; adds each replacement to `made`.
 
         Raises:
-            NotJson: it is not JSON.
-            SearchLimitReached: it takes too long to search, or holds too many secrets.
+            NotJson: the text is not JSON.
+            SearchLimitReached: the text takes too long to search, or contains too many secrets or values.
         """
         reading = _DocumentPlaces()
         self._places_left = MAX_JSON_TOKENS
@@ -219,19 +219,19 @@ class Redactor:
         return edited(text, self._document_edits(text, None, iter(reading.marks), count(), reading.secrets, made))
 
     def replaced(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path = None) -> str:
-        """A text with given secrets replaced, unless the user keeps them."""
+        """Replaces given secrets in a text, unless the user keeps them; adds each replacement to `made`."""
         return edited(text, self._edits(text, secrets, made, path))
 
     def pseudonym(self, kind: str, secret: str) -> str:
-        """The pseudonym for a secret of a kind."""
-        if kind in _DIGITS and "\\" in secret:  # they are spelt as escapes
+        """Returns the pseudonym for a secret of a kind."""
+        if kind in _DIGITS and "\\" in secret:  # the digits are written as escapes
             return self.pseudonyms.tag(secret)
         if kind == "known-value" and self.search.known.is_host(secret):
             return self.pseudonyms.host(secret)
         return self._pseudonym_in_form(kind, secret)
 
     def _pseudonym_in_form(self, kind: str, secret: str) -> str:
-        """A pseudonym that looks like a secret of the kind."""
+        """Returns a pseudonym in the form that secrets of the kind have."""
         make = self.pseudonyms
         match kind:
             case "email":
@@ -257,10 +257,10 @@ class Redactor:
         return make.tag(secret)
 
     def _read(self, text: str, base: Path, depth: int, reading: _DocumentPlaces) -> None:
-        """Read a document and those in its strings.
+        """Reads a document and the documents in its strings.
 
         Raises:
-            NotJson: it is not JSON.
+            NotJson: the text is not JSON.
             SearchLimitReached: the frame has too many values.
         """
         has_meta = _may_have_meta(text)
@@ -279,7 +279,7 @@ class Redactor:
                     reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
 
     def _is_inner(self, place: JsonToken, depth: int, reading: _DocumentPlaces) -> bool:
-        """Read a string as a document if it spells one; returns whether it does."""
+        """Reads a string as a document if it contains one; returns whether it does."""
         if place.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(place.path):
             return False
         if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
@@ -304,7 +304,7 @@ class Redactor:
         secrets: Mapping[int, Sequence[Secret]],
         made: list[Replacement],
     ) -> list[Edit]:
-        """The edits of a document, read a second time; `marks` and `leaves` continue with those in its strings."""
+        """Reads a document again; returns its edits. `marks` and `leaves` include the documents in its strings."""
         edits: list[Edit] = []
         has_meta = _may_have_meta(text)
         for place in tokens(text, base):
@@ -325,7 +325,7 @@ class Redactor:
     def _string_edits(
         self, place: JsonToken, secrets: Sequence[Secret], made: list[Replacement], *, has_meta: bool
     ) -> list[Edit]:
-        """The edits of a string's text."""
+        """Returns the edits of a string's text."""
         text, path = place.text, place.path
         if place.is_name:
             if not secrets and not self.search.has_decoded and len(self._clean_names) < MAX_CLEAN_NAMES:
@@ -337,7 +337,7 @@ class Redactor:
                 self.renamed[text] = edited(text, edits)
             return edits
         kind = self._kind_of_all(place, has_meta=has_meta)
-        if kind is None and not secrets:  # nearly all: what follows takes longer
+        if kind is None and not secrets:  # nearly all strings; the rest of the function takes longer
             return []
         if is_protocol(path):
             secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN]
@@ -349,7 +349,7 @@ class Redactor:
         return self._edits(text, secrets, made, path)
 
     def _kind_of_all(self, place: JsonToken, *, has_meta: bool) -> str | None:
-        """The reason for replacing a string whole, or None. `has_meta` is false if the document has no `_meta`."""
+        """Returns the reason for replacing a string whole, or None. `has_meta` is false if there is no `_meta`."""
         if self._choices.redacts(place.path):
             return "chosen"
         if holds_secret(place.name) and not is_harmless(place.text):
@@ -361,7 +361,7 @@ class Redactor:
         return None if self.bodies or not is_payload(place.path) else "body"
 
     def _kind_of_number(self, place: JsonToken) -> str | None:
-        """The reason for replacing a number, or None."""
+        """Returns the reason for replacing a number, or None."""
         if is_protocol(place.path):
             return None
         if self._choices.redacts(place.path):
@@ -375,7 +375,7 @@ class Redactor:
         return None if self.bodies or not is_payload(place.path) else "body"
 
     def _number(self, place: JsonToken, made: list[Replacement]) -> str | None:
-        """The pseudonym for a number, or None if it stays."""
+        """Returns the pseudonym for a number, or None if the number stays."""
         kind = self._kind_of_number(place)
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None
@@ -384,7 +384,7 @@ class Redactor:
         return pseudonym
 
     def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
-        """The edits for secrets; overlapping secrets are replaced together."""
+        """Returns the edits that replace secrets. Overlapping secrets are replaced together."""
         edits: list[Edit] = []
         secrets = list(secrets)
         self._report(text, secrets, path)
@@ -398,7 +398,7 @@ class Redactor:
         return edits
 
     def _report(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
-        """Call `on_secret` with the secrets that the user does not keep."""
+        """Calls `on_secret` with the secrets that the user does not keep."""
         if self._on_secret is not None:
             for secret in secrets:
                 if not self._choices.keeps(secret.kind, text[secret.start : secret.end], path):
@@ -411,16 +411,16 @@ _DIGITS: Final = frozenset({"card-number", "phone-number", "iban", "mac-address"
 """Kinds whose pseudonyms have other digits in the same places."""
 _OPENING: Final = frozenset('{[" \t\r\n')
 _BEHIND: Final = '"\x1f\n'
-"""The separator of leaves in the searched text."""
+"""Separates leaves in the searched text."""
 
 
 def _may_have_meta(text: str) -> bool:
-    """Whether a document may have a member `_meta`, which can be spelt with escapes."""
+    """Whether a document may have a member `_meta`, whose name may be written with escapes."""
     return "_meta" in text or "\\u" in text
 
 
 def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
-    """Secrets in order; of several that overlap, one that covers them all and has the kind of the longest."""
+    """Yields secrets in order, and one secret in place of several that overlap, with the kind of the longest."""
     kept: Secret | None = None
     longest = 0
     for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
@@ -430,7 +430,7 @@ def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
                 yield kept
             kept, longest = secret, size
         elif secret.end > kept.end:
-            # An address that contains a user's name, say, would no longer be one with two pseudonyms in it.
+            # With a pseudonym for each, an address that contains a user name, say, would no longer be an address.
             kind = secret.kind if size > longest else kept.kind
             kept, longest = Secret(kept.start, secret.end, kind), max(size, longest)
     if kept is not None:
@@ -438,6 +438,6 @@ def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
 
 
 def _after_scheme(text: str) -> tuple[int, int]:
-    """The credential in the value of an Authorization header, or all of any other text."""
+    """Returns the start and end of the credential after a scheme, or of the whole text if it has no scheme."""
     scheme = _SCHEME(text)
     return (scheme.end() if scheme else 0), len(text)

@@ -1,4 +1,4 @@
-"""Scans a capture for likely secrets: credentials, by default, as the redaction finds them; nothing is changed."""
+"""Scans a capture for likely secrets, with the same search as redaction, without changing anything."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -25,33 +25,34 @@ class LikelySecret(NamedTuple):
     """A likely secret."""
 
     seq: int
-    """Number of the record that holds it."""
+    """The number of the record that contains it."""
     rec: str
-    """Type of the record."""
+    """The type of that record."""
     pointer: str
-    """Where it is in the message of a frame; empty for a text. Untrusted text."""
+    """The JSON Pointer to it in the message of a frame; empty outside of JSON. Untrusted text."""
     kind: str
     masked: str
     """Its first characters. Untrusted text."""
     size: int
     """Its length in characters."""
     secret: str
-    """The whole secret, to recognise it again: never for output."""
+    """The whole secret, to recognise it elsewhere. It must never be printed."""
     is_personal: bool
     """Whether it identifies a person or a host, but gives no access."""
 
 
 def masked(secret: str) -> str:
-    """The beginning of a secret: at most four characters, and at most a quarter."""
+    """Returns the beginning of a secret: at most four characters, and at most a quarter of it."""
     return secret[: min(_SHOWN, len(secret) // 4)] + "…"
 
 
 def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[LikelySecret | Damage]:
-    """The likely secrets of a capture, and the damage in which there could be more, in order.
+    """Yields the likely secrets of a capture in order, and the damage, which could contain more.
 
     Args:
         capture: the capture.
-        personal: whether e-mail addresses, users, hosts, telephone numbers, bank accounts and MAC addresses count.
+        personal: whether to include e-mail addresses, users, hosts, telephone numbers, bank accounts and MAC addresses;
+            otherwise only credentials are reported.
     """
     first_pass = FirstPass()
 

@@ -1,7 +1,7 @@
 """Writes the redacted copy of a capture.
 
-The copy gets its name when it is complete, and is readable only by its owner. On request, it replaces an earlier copy,
-and never anything else.
+The copy gets its name when it is complete, and only its owner can read it. On request, it replaces an earlier copy, but
+never any other file.
 """
 
 import os
@@ -42,26 +42,25 @@ _MAX_SEGMENT_NUMBER: Final = 100_000_000
 
 @dataclass
 class ShareOptions:
-    """How to redact; by default, as `share` does without options."""
+    """How to redact. The defaults are those of the command `share`."""
 
     choices: RedactionChoices = field(default_factory=ShareChoices)
     bodies: bool = True
     """Whether the values in bodies stay if they are not secret."""
     keep_unparsed: bool = False
-    """Whether what cannot be parsed is searched as text instead of being replaced whole."""
+    """Whether text that cannot be parsed is searched as plain text instead of being replaced whole."""
     personal: bool = False
     """Whether telephone numbers, bank accounts and MAC addresses are replaced."""
     only: Filter | None = None
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
-    """How long before the end of the capture the copy begins; None for all."""
+    """How long before the end of the capture the copy begins; None for the whole capture."""
     renames: bool = False
-    """Whether the copy, in the given folder, gets the name of the original, redacted."""
+    """Whether the destination is a folder, in which the copy gets the redacted name of the original."""
     machine: tuple[str, bool] | None = None
-    """The machine name in the copy, and whether a user chose it; None if a chosen name stays and a host name is
-    replaced."""
+    """The machine name in the copy, and whether a user chose it. None keeps a chosen name and replaces a host name."""
     replaces: bool = False
-    """Whether an earlier redacted copy of that name is replaced."""
+    """Whether the copy may replace an earlier redacted copy with the same name."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
@@ -69,18 +68,18 @@ class ShareOptions:
 
 
 def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None = None) -> RedactionAccount:
-    """Write a redacted copy of a capture.
+    """Writes a redacted copy of a capture.
 
     Args:
-        source: one of its files.
-        destination: the copy, a new file that ends in `.mcpcap`, or a folder.
+        source: one of the files of the capture.
+        destination: a new file that ends in `.mcpcap`, or a folder.
         wanted: how to redact; by default as `share` does without options.
 
     Returns:
-        What was replaced, where and why.
+        The account of what was replaced, where and why.
 
     Raises:
-        CannotCreate: the copy cannot be created or written, or something of that name exists.
+        CannotCreate: the copy cannot be created or written, or its name already exists.
         CaptureError: the original cannot be read.
     """
     wanted = wanted or ShareOptions()
@@ -138,7 +137,7 @@ def _copied(capture: Capture, source: Path, destination: Path, wanted: ShareOpti
 
 
 def _records(capture: Capture, wanted: ShareOptions, account: RedactionAccount) -> Iterator[Record]:
-    """The records to redact, with progress shown; the first pass was the first half."""
+    """Yields the records to redact, and reports progress. The first pass counts as the first half."""
     size = done = capture.size
     chosen: Excerpt | None = None
     inspection = inspect(capture)
@@ -170,7 +169,7 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
                 unlock_and_close(file.next_segment(b"".join(batch)))
                 batch, size = [], 0
             else:
-                # The ring may have deleted segments before: the first file has the name of the capture all the same.
+                # Even if the ring deleted earlier segments, the first file of the copy has the name of the capture.
                 file.segment = number
         batch.append(line)
         size += len(line)
