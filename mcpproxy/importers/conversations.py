@@ -216,7 +216,7 @@ class _Conversation:
         held_events, self._held = self._held, None
         if held_events is None:
             return
-        first_request = next(
+        first_client_frame = next(
             (
                 event
                 for event in held_events
@@ -235,7 +235,7 @@ class _Conversation:
             "stdio",
             self._name,
             observed_start=isinstance(held_events[0], ServerStart)
-            or (has_both_sides and first_request is not None and can_open_conversation(first_request.raw)),
+            or (has_both_sides and first_client_frame is not None and can_open_conversation(first_client_frame.raw)),
             wall_ns=wall_ns,
             is_verbatim=self._form.is_verbatim,
         )

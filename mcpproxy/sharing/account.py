@@ -68,17 +68,17 @@ class RedactionAccount:
     renamed: dict[str, str] = field(default_factory=dict)
     """Names of members in the original, and their pseudonyms, so that places do not reveal them."""
 
-    def add(self, made: list[Replacement], where: str = "") -> None:
+    def add(self, replacements: list[Replacement], where: str = "") -> None:
         """Counts replacements; `where` names a place that is not in a JSON document."""
-        for kind, secret, _, path in made:
+        for kind, secret, _, path in replacements:
             place = where or pointer_pattern(path, self.renamed) or "text"
             key = (kind, place)
             if key not in self.replaced and len(self.replaced) >= MAX_PLACES:
                 key = (kind, OTHER_PLACES)
             self.replaced[key] += 1
-            known = self._secrets.setdefault(kind, set())
-            if len(known) < MAX_DISTINCT:
-                known.add(hash(secret))
+            hashes = self._secrets.setdefault(kind, set())
+            if len(hashes) < MAX_DISTINCT:
+                hashes.add(hash(secret))
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
@@ -90,13 +90,17 @@ class RedactionAccount:
 
     def places_of(self, kind: str) -> list[tuple[str, int]]:
         """Returns the places of a kind, each with its number of replacements, beginning with the highest number."""
-        return Counter({place: count for (of, place), count in self.replaced.items() if of == kind}).most_common()
+        return Counter(
+            {place: count for (counted_kind, place), count in self.replaced.items() if counted_kind == kind}
+        ).most_common()
 
 
 def pointer_pattern(path: JsonPath, renamed: Mapping[str, str]) -> str:
     """Returns a JSON Pointer with `*` in place of every index, so that the items of a list count as one place."""
     steps: list[str] = []
     while path is not None:
-        path, last = path
-        steps.append("*" if isinstance(last, int) else step(renamed.get(last, last), _MAX_STEP_CHARS))
+        path, name_or_index = path
+        steps.append(
+            "*" if isinstance(name_or_index, int) else step(renamed.get(name_or_index, name_or_index), _MAX_STEP_CHARS)
+        )
     return "".join(f"/{name}" for name in reversed(steps))

@@ -38,20 +38,20 @@ def searched_items(
         if isinstance(item, Damage):
             yield item
             continue
-        made: list[Replacement] = []
+        replacements: list[Replacement] = []
         is_parsed = False
         if isinstance(item, Frame):
             if not is_clean(item):
-                redacted = frames.frame(
+                redacted_frame = frames.frame(
                     item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
                 )
-                made, is_parsed = redacted.replacements, not redacted.unparsed
+                replacements, is_parsed = redacted_frame.replacements, not redacted_frame.unparsed
             texts = [text for text in (item.event_id, item.event) if text]
         else:
             texts = _texts(item)
         for text in texts:
-            redactor.text(text, made)
-        yield SearchedItem(item, made, is_parsed)
+            redactor.text(text, replacements)
+        yield SearchedItem(item, replacements, is_parsed)
 
 
 def _texts(record: Record) -> list[str]:
@@ -60,16 +60,16 @@ def _texts(record: Record) -> list[str]:
     if raw is not None:
         return [raw.decode("utf-8", "replace")]
     texts: list[str] = []
-    waiting: list[object] = [record.members]
-    while waiting:
-        value = waiting.pop()
+    pending: list[object] = [record.members]
+    while pending:
+        value = pending.pop()
         if isinstance(value, str):
             texts.append(value)
         elif isinstance(value, dict):
-            waiting += value.values()
-            texts += [f"{name}: {of}" for name, of in value.items() if isinstance(of, str)]
-        elif isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value):
+            pending += value.values()
+            texts += [f"{name}: {text}" for name, text in value.items() if isinstance(text, str)]
+        elif isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
             texts.append(f"{value[0]}: {value[1]}")
         elif isinstance(value, list):
-            waiting += value
+            pending += value
     return texts

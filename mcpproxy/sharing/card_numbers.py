@@ -27,14 +27,14 @@ numbers (EAN) would look like one."""
 
 def card_numbers(text: str) -> Iterator[tuple[int, int]]:
     """Yields the start and end of each card number in a text. It ignores tables of numbers with four digits each."""
-    end = 0
+    last_end = 0
     for match in _CARD.finditer(text):
-        if match.start() < end:
+        if match.start() < last_end:
             continue
-        found = _end_of_card(match)
-        if found is not None and not _is_in_table(text, match, found, end):
-            yield match.start(), found
-            end = found
+        end = _end_of_card(match)
+        if end is not None and not _is_in_table(text, match, end, last_end):
+            yield match.start(), end
+            last_end = end
 
 
 def is_card_number(digits: str) -> bool:
@@ -55,9 +55,9 @@ def _is_in_table(text: str, match: re.Match[str], end: int, last_end: int) -> bo
     if match["by"] is None:
         return False
     start = match.start()
-    before = _FOUR_BEFORE.search(text, max(0, start - 6), start) is not None and start != last_end + 1
-    after = _FOUR_AFTER(text, end) is not None
-    if after:
-        follower = _CARD.match(text, end + 1)
-        after = follower is None or _end_of_card(follower) is None
-    return before or after
+    has_group_before = _FOUR_BEFORE.search(text, max(0, start - 6), start) is not None and start != last_end + 1
+    has_group_after = _FOUR_AFTER(text, end) is not None
+    if has_group_after:
+        next_match = _CARD.match(text, end + 1)
+        has_group_after = next_match is None or _end_of_card(next_match) is None
+    return has_group_before or has_group_after

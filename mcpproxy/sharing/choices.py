@@ -32,11 +32,11 @@ class _Patterns(NamedTuple):
         if not self.pointers and not self.names:
             return False
         steps = steps_of(path)
-        lower = {step.lower() for step in steps}
-        found = [text for text, name in self.names.items() if name in lower]
-        found += [text for text, pointer in self.pointers.items() if _is_above(pointer, steps)]
-        self.matched.update(found)
-        return bool(found)
+        lower_steps = {step.lower() for step in steps}
+        matching = [text for text, name in self.names.items() if name in lower_steps]
+        matching += [text for text, pointer in self.pointers.items() if _is_above(pointer, steps)]
+        self.matched.update(matching)
+        return bool(matching)
 
     @property
     def unmatched(self) -> list[str]:
@@ -46,9 +46,7 @@ class _Patterns(NamedTuple):
 
 def _is_above(pointer: Sequence[str], steps: Sequence[str]) -> bool:
     """Whether a pointer names a place, or one above it."""
-    return len(pointer) <= len(steps) and all(
-        wanted in (_ANY, step) for wanted, step in zip(pointer, steps, strict=False)
-    )
+    return len(pointer) <= len(steps) and all(name in (_ANY, step) for name, step in zip(pointer, steps, strict=False))
 
 
 def _parsed(patterns: Iterable[str]) -> _Patterns:
@@ -116,12 +114,12 @@ class ShareChoices:
             return True
         if self._review is None:
             return False
-        known = self._reviewed.get((kind, secret))
-        if known is None and is_known_value(kind):
-            known = self._answers.get(secret)
-        if known is None:
-            known = self._reviewed[kind, secret] = self._answers[secret] = self._review(kind, secret, path)
-        return not known
+        is_replaced = self._reviewed.get((kind, secret))
+        if is_replaced is None and is_known_value(kind):
+            is_replaced = self._answers.get(secret)
+        if is_replaced is None:
+            is_replaced = self._reviewed[kind, secret] = self._answers[secret] = self._review(kind, secret, path)
+        return not is_replaced
 
     def unreviewed(self) -> "ShareChoices":
         """Returns the same choices without the review."""

@@ -30,16 +30,16 @@ def compare(before: FindingCounts, copy: Path, account: RedactionAccount) -> Non
         account: the account of the share.
     """
     reading = Reading(iter(Capture(copy)), Rules())  # this process's lock on the copy must not make it a live capture
-    new = finding_counts(finding for each in reading.to_end() for finding in each.findings)
+    copy_counts = finding_counts(finding for read_step in reading.to_end() for finding in read_step.findings)
     renamed = account.renamed  # names occur in pointers
-    old = Counter[tuple[str, int, str]]()
+    original_counts = Counter[tuple[str, int, str]]()
     for (rule, frame, pointer), count in before.items():
-        moved = "".join(f"/{step(renamed.get(name, name))}" for name in names(pointer)) if renamed else pointer
-        old[rule, frame, moved] += count
+        copy_pointer = "".join(f"/{step(renamed.get(name, name))}" for name in names(pointer)) if renamed else pointer
+        original_counts[rule, frame, copy_pointer] += count
     account.is_compared = True
-    account.findings_before = old.total()
-    account.findings_kept = (old & new).total()
-    for (rule, _, _), count in (old - new).items():
+    account.findings_before = original_counts.total()
+    account.findings_kept = (original_counts & copy_counts).total()
+    for (rule, _, _), count in (original_counts - copy_counts).items():
         account.hidden[rule] += count
-    for (rule, _, _), count in (new - old).items():
+    for (rule, _, _), count in (copy_counts - original_counts).items():
         account.created[rule] += count

@@ -99,27 +99,27 @@ def _stretches(text: str) -> Iterator[_DecodedStretch]:
     if "\n" in text:
         yield from _in_lines(text)
     for word in _HEX_WORD.finditer(text):
-        plain = bytes.fromhex(word["digits"]).decode("utf-8", "replace")
-        if not _CONTROL(plain):
-            yield _DecodedStretch(*word.span("digits"), "hexadecimal", plain)
+        decoded_text = bytes.fromhex(word["digits"]).decode("utf-8", "replace")
+        if not _CONTROL(decoded_text):
+            yield _DecodedStretch(*word.span("digits"), "hexadecimal", decoded_text)
 
 
 def decoded_base64(word: str) -> str | None:
     """Decodes base64; returns None if the result is not text."""
     raw = word.encode("ascii", "replace").translate(_STANDARD, b"= \t\r\n")
     try:
-        plain = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
+        decoded_text = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
     except (NotBase64, ValueError):
         return None
-    return None if _CONTROL(plain) else plain
+    return None if _CONTROL(decoded_text) else decoded_text
 
 
 def _in_word(text: str, start: int, end: int) -> Iterator[_DecodedStretch]:
     """Yields the base64 in a word, which one of `+/_-` may separate from other text before or after it."""
-    for at in _beginnings(text, start, end):
-        plain = decoded_base64(text[at:end])
-        if plain:
-            yield from _spelt(at, end, plain)
+    for position in _beginnings(text, start, end):
+        decoded_text = decoded_base64(text[position:end])
+        if decoded_text:
+            yield from _spelt(position, end, decoded_text)
             return
     for piece in _BASE64_PIECE.finditer(text, start, end):
         # A single character after groups of four encodes nothing. It occurs before one of `+/_-` in the same base64.
@@ -136,29 +136,29 @@ def _beginnings(text: str, start: int, end: int) -> Iterator[int]:
 
 def _in_lines(text: str) -> Iterator[_DecodedStretch]:
     """Yields base64 that is wrapped into lines."""
-    at = 0
-    while word := _BASE64_WORD.search(text, at):
-        second = before_last = at = word.end()
+    position = 0
+    while word := _BASE64_WORD.search(text, position):
+        second_line_start = end_before_last = position = word.end()
         width = 0
-        while line := _NEXT_LINE.match(text, at):
+        while line := _NEXT_LINE.match(text, position):
             size = len(line["line"])
             if size > width > 0:
                 break
-            second = second if width else line.start("line")
-            before_last, at = at, line.end()
+            second_line_start = second_line_start if width else line.start("line")
+            end_before_last, position = position, line.end()
             if size < width:
                 break  # the last line
             width = size
         if not width:
             continue
         # The first line, a part of it, or the last line may not belong to the base64.
-        for start, end in product((*_beginnings(text, *word.span()), second), (at, before_last)):
-            plain = decoded_base64(text[start:end])
-            if plain:
-                yield from _spelt(start, end, plain)
+        for start, end in product((*_beginnings(text, *word.span()), second_line_start), (position, end_before_last)):
+            decoded_text = decoded_base64(text[start:end])
+            if decoded_text:
+                yield from _spelt(start, end, decoded_text)
                 break
 
 
-def _spelt(start: int, end: int, plain: str) -> Iterator[_DecodedStretch]:
-    if plain and not PSEUDONYM.fullmatch(plain):
-        yield _DecodedStretch(start, end, "base64", plain)
+def _spelt(start: int, end: int, decoded_text: str) -> Iterator[_DecodedStretch]:
+    if decoded_text and not PSEUDONYM.fullmatch(decoded_text):
+        yield _DecodedStretch(start, end, "base64", decoded_text)

@@ -52,9 +52,9 @@ class UnescapedText(NamedTuple):
                     kind = kind_in_encoding(kind, self.encoding)
             yield Secret(first, last, kind, inner)
 
-    def _place(self, at: int) -> int:
-        index = bisect_right(self.starts, at - 1) - 1
-        return at if index < 0 else self.ends[index] + at - self.starts[index] - 1
+    def _place(self, offset: int) -> int:
+        index = bisect_right(self.starts, offset - 1) - 1
+        return offset if index < 0 else self.ends[index] + offset - self.starts[index] - 1
 
 
 class _Unescaping:
@@ -99,23 +99,23 @@ def percent_decoded(text: str) -> UnescapedText | None:
     if "%" not in text:
         return None
     unescaping = _Unescaping(text)
-    at = 0
+    last_end = 0
     for word in _PERCENT_WORD.finditer(text):
-        if word.start() > at:
-            unescaping.replace(at, word.start(), "\n")
-        at = word.end()
+        if word.start() > last_end:
+            unescaping.replace(last_end, word.start(), "\n")
+        last_end = word.end()
         for escape in _PERCENT.finditer(text, *word.span()):
             unescaping.replace(*escape.span(), unquote(escape[0])[0])
-    if at and at < len(text):
-        unescaping.replace(at, len(text), "\n")
+    if last_end and last_end < len(text):
+        unescaping.replace(last_end, len(text), "\n")
     return unescaping.result("percent-encoding")
 
 
 def _literal_backslashes(count: int) -> int:
     """Returns how many of the backslashes before an escape represent a literal backslash, as in `C:\\\\\\u0055`."""
     # In nested JSON, the backslash of an escape is written as 2, 4, 8 …, and a literal one before it as twice as many.
-    third, rest = divmod(count, 3)
-    return 2 * third if rest == 0 and third & (third - 1) == 0 else 0
+    third, remainder = divmod(count, 3)
+    return 2 * third if remainder == 0 and third & (third - 1) == 0 else 0
 
 
 def _character(code: str | None, letter: str | None) -> str:

@@ -45,19 +45,19 @@ class Excerpt:
 
     def __call__(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yields the records that stay, and gaps in place of the others."""
-        left_out: list[Record] = []
+        gap_records: list[Record] = []
         for record in records:
             if not self._takes(record):
                 self.left_out += 1
                 self.unknown_left_out += record.rec not in KNOWN_TYPES
-                left_out.append(record._replace(line=b"", members=_counted(record)))
+                gap_records.append(record._replace(line=b"", members=_counted(record)))
                 continue
-            if left_out:
-                yield _gap(left_out)
-                left_out = []
+            if gap_records:
+                yield _gap(gap_records)
+                gap_records = []
             yield record
-        if left_out:
-            yield _gap(left_out)
+        if gap_records:
+            yield _gap(gap_records)
 
     def _takes(self, record: Record) -> bool:
         values = record.members
@@ -141,8 +141,12 @@ class _Selection:
                 if _opens(context.message) or self._wants(context):
                     self._keep(context.message)
                 continue
-            is_kept = not self.excerpt.frames.isdisjoint(frame.seq for frame in call.request.frames)
-            if is_kept or self._wants(context) or (self._is_late(context.message) and self._wants_request(call)):
+            has_kept_request = not self.excerpt.frames.isdisjoint(frame.seq for frame in call.request.frames)
+            if (
+                has_kept_request
+                or self._wants(context)
+                or (self._is_late(context.message) and self._wants_request(call))
+            ):
                 self._keep(call.request)
                 self._keep(context.message)
 

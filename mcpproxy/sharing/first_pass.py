@@ -55,16 +55,16 @@ class FirstPass:
             redactor: searches as in the second pass, and adds the secrets that it finds to `values`.
             progress: called with the number of bytes searched so far.
         """
-        done = 0
-        for searched in searched_items(capture, redactor):
-            if isinstance(searched, Damage):
+        searched_bytes = 0
+        for searched_item in searched_items(capture, redactor):
+            if isinstance(searched_item, Damage):
                 continue
-            item, search = searched.item, redactor.search
+            item, search = searched_item.item, redactor.search
             if isinstance(item, Frame):
-                is_clean = searched.is_parsed and not searched.replacements and not search.has_decoded
+                is_clean = searched_item.is_parsed and not searched_item.replacements and not search.has_decoded
                 self._clean.note(item.seq, is_clean=is_clean)
-                done += len(item.raw)
-                progress(done)
+                searched_bytes += len(item.raw)
+                progress(searched_bytes)
             search.has_decoded = False
         self._known = KnownValueSearch(self.values)
 

@@ -29,11 +29,11 @@ def secrets_in_fragment(text: str) -> Iterator[Secret]:
     """Yields everything in a text that is not part of the skeleton of a message."""
     for match in _PIECE.finditer(text):
         start, end = match.span()
-        kind = match.lastgroup
-        if kind == "text":
+        group = match.lastgroup
+        if group == "text":
             end -= match[0].endswith('"') and end - start > 1
             word = text[start + 1 : end]
             if word and word not in _KEPT and not _META(word):
                 yield Secret(start + 1, end, "unparsed")
-        elif kind == "other":
+        elif group == "other":
             yield Secret(start, end, "unparsed")

@@ -62,29 +62,31 @@ class FrameRedactor:
         def verdict(raw: bytes) -> object:
             if event:
                 return UNJUDGED.kind
-            judged = judge(raw, direction, unit, whole=whole, limit=MAX_READER_JUDGED_BYTES)
-            return judged.kind, judged.code, judged.problem
+            envelope = judge(raw, direction, unit, whole=whole, limit=MAX_READER_JUDGED_BYTES)
+            return envelope.kind, envelope.code, envelope.problem
 
         if not raw:
             return RedactedBytes(raw, [])
-        before = verdict(raw)
-        why = "parts of it are missing" if is_partial else _why_unparsed(raw)
-        made: list[Replacement] = []
-        if not why:
+        original_verdict = verdict(raw)
+        reason = "parts of it are missing" if is_partial else _why_unparsed(raw)
+        replacements: list[Replacement] = []
+        if not reason:
             try:
                 text = raw.decode()
                 start = len(BOM) if text.startswith(BOM) else 0
-                new = (text[:start] + self._redactor.document(text[start:], made)).encode("utf-8", "surrogatepass")
-                return RedactedBytes(new, made, is_same=verdict(new) == before)
+                new_raw = (text[:start] + self._redactor.document(text[start:], replacements)).encode(
+                    "utf-8", "surrogatepass"
+                )
+                return RedactedBytes(new_raw, replacements, is_same=verdict(new_raw) == original_verdict)
             except (NotJson, UnicodeError):
-                why = "not JSON"
+                reason = "not JSON"
             except SearchLimitReached as error:
-                why = str(error)
-        new, made = raw, []
-        for new, made in self._unparsed(raw):
-            if verdict(new) == before:
-                return RedactedBytes(new, made, why)
-        return RedactedBytes(new, made, why, is_same=False)
+                reason = str(error)
+        new_raw, replacements = raw, []
+        for new_raw, replacements in self._unparsed(raw):
+            if verdict(new_raw) == original_verdict:
+                return RedactedBytes(new_raw, replacements, reason)
+        return RedactedBytes(new_raw, replacements, reason, is_same=False)
 
     def line(self, raw: bytes) -> RedactedBytes:
         """Redacts a line of stderr, or a part of a frame, without parsing it."""
@@ -97,24 +99,28 @@ class FrameRedactor:
             yield raw, []
             return
         if self._keeps:
-            made: list[Replacement] = []
-            yield self._redactor.text(text, made).encode("utf-8", "surrogateescape"), made
+            replacements: list[Replacement] = []
+            yield self._redactor.text(text, replacements).encode("utf-8", "surrogateescape"), replacements
             return
         if text.lstrip(" \t\r")[:1] in _JSON_PUNCTUATION:
-            made = []
+            replacements = []
             yield (
-                self._redactor.replaced(text, secrets_in_fragment(text), made).encode("utf-8", "surrogateescape"),
-                made,
+                self._redactor.replaced(text, secrets_in_fragment(text), replacements).encode(
+                    "utf-8", "surrogateescape"
+                ),
+                replacements,
             )
-        made = []
-        tag = self._redactor.replaced(text, [Secret(0, len(text), "unparsed")], made).encode("utf-8", "surrogateescape")
-        for form in _FORMS if made else (b"%b",):
-            yield form % tag, made
+        replacements = []
+        pseudonym = self._redactor.replaced(text, [Secret(0, len(text), "unparsed")], replacements).encode(
+            "utf-8", "surrogateescape"
+        )
+        for template in _FORMS if replacements else (b"%b",):
+            yield template % pseudonym, replacements
         if len(raw) > MAX_READER_JUDGED_BYTES:
-            yield tag.ljust(len(raw), b"."), made
+            yield pseudonym.ljust(len(raw), b"."), replacements
         elif is_too_large_to_judge(raw, MAX_READER_JUDGED_BYTES):
-            yield tag.ljust(len(tag) + MAX_STRUCTURAL_CHARS + 1, b","), made
-        yield tag, made
+            yield pseudonym.ljust(len(pseudonym) + MAX_STRUCTURAL_CHARS + 1, b","), replacements
+        yield pseudonym, replacements
 
 
 def _why_unparsed(raw: bytes) -> str:

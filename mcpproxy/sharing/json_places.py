@@ -58,8 +58,8 @@ def pointer_of(path: Path) -> str:
     """Returns the JSON Pointer (RFC 6901) of a value."""
     steps: list[str] = []
     while path is not None:
-        path, last = path
-        steps.append(step(str(last)))
+        path, name_or_index = path
+        steps.append(step(str(name_or_index)))
     return "".join(f"/{name}" for name in reversed(steps))
 
 
@@ -67,8 +67,8 @@ def steps_of(path: Path) -> list[str]:
     """Returns the steps of the path to a value."""
     steps: list[str] = []
     while path is not None:
-        path, last = path
-        steps.append(str(last))
+        path, name_or_index = path
+        steps.append(str(name_or_index))
     return steps[::-1]
 
 
@@ -83,32 +83,32 @@ def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
         NotJson: the text is not JSON; the tokens before the error have been yielded.
     """
     reader = _Reader(base)
-    at = 0
+    position = 0
     while True:
-        match = _TOKEN.match(text, at)
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise NotJson(at)
-        at = match.end()
+            raise NotJson(position)
+        position = match.end()
         kind = match.lastgroup
         if kind == "end":
             if reader.wanted != "value" or reader.stack or not reader.has_value:
-                raise NotJson(at)
+                raise NotJson(position)
             return
         if kind == "punctuation":
             reader.punctuation(match["punctuation"])
         elif kind == "string":
-            word = match["string"]
-            plain = decoded(word)
+            token = match["string"]
+            decoded_text = decoded(token)
             is_name = reader.wanted in ("name", "first")
             if is_name:
-                reader.begin_member(plain)
-            yield JsonToken(at - len(word), at, plain, reader.path, is_name, True, reader.name)
+                reader.begin_member(decoded_text)
+            yield JsonToken(position - len(token), position, decoded_text, reader.path, is_name, True, reader.name)
             if not is_name:
                 reader.end_value()
         else:
-            word = match["other"]
-            if word[-1].isdigit():
-                yield JsonToken(at - len(word), at, word, reader.path, False, False, reader.name)
+            token = match["other"]
+            if token[-1].isdigit():
+                yield JsonToken(position - len(token), position, token, reader.path, False, False, reader.name)
             reader.end_value()
 
 
@@ -132,29 +132,29 @@ class _Reader:
         Raises:
             NotJson: the character is not allowed here.
         """
-        wanted, stack = self.wanted, self.stack
-        if character in "[{" and wanted in ("value", "item"):
+        expected, stack = self.wanted, self.stack
+        if character in "[{" and expected in ("value", "item"):
             stack.append((self.path, character == "{", self.name))
             if character == "{":
                 self.wanted = "first"
             else:
                 self.path, self.wanted = (self.path, 0), "item"
-        elif character == ":" and wanted == "colon":
+        elif character == ":" and expected == "colon":
             self.wanted = "value"
-        elif character == "," and wanted == "next":
+        elif character == "," and expected == "next":
             self._comma()
-        elif stack and character == ("}" if stack[-1][1] else "]") and wanted in ("first", "item", "next"):
+        elif stack and character == ("}" if stack[-1][1] else "]") and expected in ("first", "item", "next"):
             self.path, _, self.name = stack.pop()
             self._ended()
         else:
             raise NotJson(character)
 
     def _comma(self) -> None:
-        above, is_object, self.name = self.stack[-1]
+        parent, is_object, self.name = self.stack[-1]
         if is_object or self.path is None:
             self.wanted = "name"
         else:
-            self.path, self.wanted = (above, int(self.path[1]) + 1), "value"
+            self.path, self.wanted = (parent, int(self.path[1]) + 1), "value"
 
     def begin_member(self, name: str) -> None:
         """Processes the name of a member."""
@@ -193,30 +193,30 @@ def decoded(token: str) -> str:
     return text
 
 
-def within(token: str, edits: Iterable[Edit], at: int) -> list[Edit]:
+def within(token: str, edits: Iterable[Edit], token_start: int) -> list[Edit]:
     """Converts edits of a string's text to edits of the JSON text that contains the string.
 
     Args:
         token: the string in JSON, with its quotes and escapes.
         edits: the edits of the decoded text, in order.
-        at: the offset of the token in the JSON text.
+        token_start: the offset of the token in the JSON text.
     """
     if "\\" not in token:
-        return [Edit(at + 1 + start, at + 1 + end, _spelt(text)) for start, end, text in edits]
+        return [Edit(token_start + 1 + start, token_start + 1 + end, _spelt(text)) for start, end, text in edits]
     escapes = [(match.start() - 1, match.end() - match.start()) for match in _ESCAPE.finditer(token, 1, len(token) - 1)]
-    moved: list[Edit] = []
+    token_edits: list[Edit] = []
     index = shift = 0  # the next escape, and how many characters the escapes before it add
 
-    def place(of: int) -> int:
+    def position_in_json(offset: int) -> int:
         nonlocal index, shift
-        while index < len(escapes) and escapes[index][0] < of + shift:
+        while index < len(escapes) and escapes[index][0] < offset + shift:
             shift += escapes[index][1] - 1
             index += 1
-        return at + 1 + of + shift
+        return token_start + 1 + offset + shift
 
     for start, end, text in edits:
-        moved.append(Edit(place(start), place(end), _spelt(text)))
-    return moved
+        token_edits.append(Edit(position_in_json(start), position_in_json(end), _spelt(text)))
+    return token_edits
 
 
 def _spelt(text: str) -> str:
@@ -226,8 +226,8 @@ def _spelt(text: str) -> str:
 def edited(text: str, edits: Iterable[Edit]) -> str:
     """Applies edits, which must be in order and must not overlap, to a text."""
     pieces: list[str] = []
-    at = 0
-    for start, end, new in edits:
-        pieces += text[at:start], new
-        at = end
-    return "".join([*pieces, text[at:]])
+    position = 0
+    for start, end, replacement in edits:
+        pieces += text[position:start], replacement
+        position = end
+    return "".join([*pieces, text[position:]])

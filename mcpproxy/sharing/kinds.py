@@ -31,10 +31,10 @@ UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset(
 
 def kind_in_encoding(kind: str, encoding: str) -> str:
     """Returns the kind of an encoded secret, such as `secret-in-base64`, with the outermost of several encodings."""
-    plain = kind.partition(_IN)[0]
-    if plain not in ("personal", KNOWN_VALUE):
-        plain = "personal" if plain in PERSONAL or plain == "card-number" else "secret"
-    return f"{plain}{_IN}{encoding}"
+    family = kind.partition(_IN)[0]
+    if family not in ("personal", KNOWN_VALUE):
+        family = "personal" if family in PERSONAL or family == "card-number" else "secret"
+    return f"{family}{_IN}{encoding}"
 
 
 def is_known_value(kind: str) -> bool:

@@ -64,8 +64,8 @@ class KingfisherScanner:
     """Searches texts with the compiled rules."""
 
     def __init__(self) -> None:
-        below = cache_directory()
-        folder = Path(below, _FOLDER) if below is not None else None
+        cache_folder = cache_directory()
+        folder = Path(cache_folder, _FOLDER) if cache_folder is not None else None
         # Rules of low confidence are used, too: a false alarm costs little, and a shared secret cannot be recalled.
         rules = Rules(confidence="low", cache_dir=folder, cache=folder is not None)
         self._scanner = Scanner(rules)
@@ -79,12 +79,12 @@ class KingfisherScanner:
         raw = text.encode("utf-8", "replace")  # a lone surrogate counts as one character in both
         if raw.count(_KEY_BEGINS) > _MAX_KEYS:
             raw = raw.replace(_KEY_BEGINS, b" " * len(_KEY_BEGINS))
-        found = dict.fromkeys(chain(self._found(raw), self._found(_words(raw))))
-        if not found:
+        matches = dict.fromkeys(chain(self._found(raw), self._found(_words(raw))))
+        if not matches:
             return []
         is_ascii = len(raw) == len(text)
         secrets = []
-        for start, end, kind, _ in found:
+        for start, end, kind, _ in matches:
             if not is_ascii:
                 start, end = len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace"))
             if not is_placeholder(text[start:end]):
@@ -119,11 +119,11 @@ def _words(raw: bytes) -> bytes:
     bracket may follow it. (`re.sub` would take twenty times the memory of the text.)
     """
     words = raw.translate(_BLANKED) + b"\n"
-    for ending, blanks in _ENDINGS:
-        words = words.replace(ending, blanks)
+    for mark, blanks in _ENDINGS:
+        words = words.replace(mark, blanks)
     if not _COLON_AFTER_TOKEN.search(words):
         return words
-    blanked = bytearray(words)
+    blanked_words = bytearray(words)
     for colon in _COLON_AFTER_TOKEN.finditer(words):
-        blanked[colon.start()] = ord(" ")
-    return bytes(blanked)
+        blanked_words[colon.start()] = ord(" ")
+    return bytes(blanked_words)

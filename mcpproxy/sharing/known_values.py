@@ -89,10 +89,10 @@ _CORE: Final = re.compile(r"[a-z0-9_.-]+")
 
 def is_distinctive(value: str) -> bool:
     """Whether a text differs so much from words, numbers and names that it is the same secret wherever it occurs."""
-    lower = value.lower()
+    lower_value = value.lower()
     if not MIN_VALUE_CHARS <= len(value) <= MAX_VALUE_CHARS or PSEUDONYM.search(value) or _ADDRESS(value):
         return False
-    if lower in NO_PASSWORDS or is_harmless(value) or value in METHODS or _NUMBER(lower):
+    if lower_value in NO_PASSWORDS or is_harmless(value) or value in METHODS or _NUMBER(lower_value):
         return False
     if any("\ud800" <= character <= "\udfff" for character in value):
         return False
@@ -119,15 +119,15 @@ def _is_mixed(value: str) -> bool:
 
 def is_distinctive_host(host: str) -> bool:
     """Whether a host has at least two labels, is not public, and is not a file or expression such as `readme.md`."""
-    lower = host.lower()
-    first, _, rest = lower.partition(".")
+    lower_host = host.lower()
+    first_label, _, other_labels = lower_host.partition(".")
     return (
         len(host) >= MIN_VALUE_CHARS
-        and _HOST(lower) is not None
-        and not is_harmless_host(lower)
-        and first not in OBJECTS
-        and rest not in FILE_ENDINGS
-        and lower.removeprefix("www.") not in FAMOUS_HOSTS
+        and _HOST(lower_host) is not None
+        and not is_harmless_host(lower_host)
+        and first_label not in OBJECTS
+        and other_labels not in FILE_ENDINGS
+        and lower_host.removeprefix("www.") not in FAMOUS_HOSTS
     )
 
 
@@ -186,9 +186,9 @@ class KnownValues:
         return frozenset(islice(names, MAX_USER_NAMES))
 
     def _add_user(self, name: str) -> None:
-        lower = name.lower()
-        if lower in self._users or len(self._users) < MAX_VALUES:
-            self._users[lower] += 1
+        lower_name = name.lower()
+        if lower_name in self._users or len(self._users) < MAX_VALUES:
+            self._users[lower_name] += 1
 
     def _add_secret(self, value: str) -> None:
         if is_distinctive(value):
@@ -216,8 +216,8 @@ class KnownValues:
 
 def _is_random(value: str) -> bool:
     """Whether a text is as long as a key, and has both digits and letters."""
-    has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    return len(value) >= _MIN_RANDOM_CHARS and has_both and not _UUID(value.lower())
+    has_digits_and_letters = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    return len(value) >= _MIN_RANDOM_CHARS and has_digits_and_letters and not _UUID(value.lower())
 
 
 class KnownValueSearch:
@@ -232,14 +232,14 @@ class KnownValueSearch:
         self._kinds: dict[str, str] = {}
         for value in (*values.hosts, *values.secrets):
             self._kinds.setdefault(lowered(value), KNOWN_VALUE)
-        encoded = [user for user in values.users if len(user) >= MIN_ENCODED_USER_CHARS]
-        encoded += [value for value in (*values.hosts, *values.secrets) if len(value) <= _MAX_UNDECODED_CHARS]
-        for value in encoded:
+        values_to_encode = [user for user in values.users if len(user) >= MIN_ENCODED_USER_CHARS]
+        values_to_encode += [value for value in (*values.hosts, *values.secrets) if len(value) <= _MAX_UNDECODED_CHARS]
+        for value in values_to_encode:
             raw = value.encode("utf-8", "surrogatepass")
-            once = b64encode(raw)
-            for base64 in (once.decode(), b64encode(once).decode()):
-                for spelt in (lowered(base64), lowered(base64.rstrip("="))):
-                    self._kinds.setdefault(spelt, kind_in_encoding(KNOWN_VALUE, "base64"))
+            encoded_once = b64encode(raw)
+            for base64 in (encoded_once.decode(), b64encode(encoded_once).decode()):
+                for spelling in (lowered(base64), lowered(base64.rstrip("="))):
+                    self._kinds.setdefault(spelling, kind_in_encoding(KNOWN_VALUE, "base64"))
             self._kinds.setdefault(raw.hex(), kind_in_encoding(KNOWN_VALUE, "hexadecimal"))
         self._patterns = list(self._kinds)
         self._automaton = _automaton(self._patterns)
@@ -252,16 +252,16 @@ class KnownValueSearch:
         """Yields the stretches of a text that are known values."""
         if self._automaton is None:
             return
-        lower = lowered(text)
-        matches = _matches(self._automaton, lower)
+        lower_text = lowered(text)
+        matches = _matches(self._automaton, lower_text)
         if not matches:
             return
-        if not all(_is_at_borders(lower, start, end) for _, start, end in matches):
+        if not all(_is_at_borders(lower_text, start, end) for _, start, end in matches):
             # Another value may begin or end within a word that contains a value.
-            yield from self._secrets_at_borders(lower)
+            yield from self._secrets_at_borders(lower_text)
             return
         for pattern, start, end in matches:
-            yield from self._secret(lower, self._patterns[pattern], start, end)
+            yield from self._secret(lower_text, self._patterns[pattern], start, end)
 
     def may_occur(self, text: str) -> bool:
         """Whether a text may contain a known value or a user name. The text may have JSON escapes, but no encoded text.
@@ -274,41 +274,47 @@ class KnownValueSearch:
 
     def is_host(self, value: str) -> bool:
         """Whether a known value is a known host, or a subdomain of one."""
-        lower = value.lower()
-        while lower and lower not in self._hosts:
-            lower = lower.partition(".")[2]
-        return bool(lower)
+        lower_value = value.lower()
+        while lower_value and lower_value not in self._hosts:
+            lower_value = lower_value.partition(".")[2]
+        return bool(lower_value)
 
-    def _secrets_at_borders(self, lower: str) -> Iterator[Secret]:
+    def _secrets_at_borders(self, lower_text: str) -> Iterator[Secret]:
         """Yields the same as `secrets`. Inserts a character at each word border, which takes twenty times as long."""
         if self._at_borders is None:
-            marked = [_BORDER.sub(_BORDER_CHARACTER, pattern) for pattern in self._patterns]
-            self._at_borders = _automaton(marked)
+            marked_patterns = [_BORDER.sub(_BORDER_CHARACTER, pattern) for pattern in self._patterns]
+            self._at_borders = _automaton(marked_patterns)
         assert self._at_borders is not None
-        borders = [match.start() + index for index, match in enumerate(_BORDER.finditer(lower))]
+        borders = [match.start() + index for index, match in enumerate(_BORDER.finditer(lower_text))]
         """The offsets of the inserted characters."""
-        for pattern, start, end in _matches(self._at_borders, _BORDER.sub(_BORDER_CHARACTER, lower)):
+        for pattern, start, end in _matches(self._at_borders, _BORDER.sub(_BORDER_CHARACTER, lower_text)):
             # The border characters before a position do not count: they are not in the text.
             first, last = start - bisect_left(borders, start), end - bisect_left(borders, end)
-            yield from self._secret(lower, self._patterns[pattern], first, last)
+            yield from self._secret(lower_text, self._patterns[pattern], first, last)
 
-    def _secret(self, lower: str, value: str, start: int, end: int) -> Iterator[Secret]:
+    def _secret(self, lower_text: str, value: str, start: int, end: int) -> Iterator[Secret]:
         """Yields the secret at a position. A known host is extended to the longer host that ends with it.
 
         Yields nothing if that host is public or may be code.
         """
         if value in self._hosts:
-            start = _start_of_host(lower, start)
-            if lower[end : end + 1] == "(" or _NEXT_LABEL(lower, end) or is_harmless_host(lower[start:end]):
+            start = _start_of_host(lower_text, start)
+            if (
+                lower_text[end : end + 1] == "("
+                or _NEXT_LABEL(lower_text, end)
+                or is_harmless_host(lower_text[start:end])
+            ):
                 return
         yield Secret(start, end, self._kinds[value])
 
 
-def _start_of_host(lower: str, at: int) -> int:
+def _start_of_host(lower_text: str, host_start: int) -> int:
     """Returns the start of the host that ends with the known host at a position."""
-    first = max(0, at - _MAX_HOST_CHARS)
-    before = lower[first:at]
-    return at - len(before) + len(before.rstrip(_HOST_CHARACTERS)) if before.endswith((".", "-")) else at
+    search_start = max(0, host_start - _MAX_HOST_CHARS)
+    prefix = lower_text[search_start:host_start]
+    return (
+        host_start - len(prefix) + len(prefix.rstrip(_HOST_CHARACTERS)) if prefix.endswith((".", "-")) else host_start
+    )
 
 
 def lowered(text: str) -> str:
@@ -334,13 +340,13 @@ def _core(value: str) -> str:
     return max(_CORE.findall(value), key=len, default="")
 
 
-def _is_at_borders(lower: str, start: int, end: int) -> bool:
+def _is_at_borders(lower_text: str, start: int, end: int) -> bool:
     """Whether a stretch begins and ends at word borders."""
-    return not (_is_inside_word(lower, start) or _is_inside_word(lower, end))
+    return not (_is_inside_word(lower_text, start) or _is_inside_word(lower_text, end))
 
 
-def _is_inside_word(lower: str, at: int) -> bool:
-    return 0 < at < len(lower) and _is_word(lower[at - 1]) and _is_word(lower[at])
+def _is_inside_word(lower_text: str, position: int) -> bool:
+    return 0 < position < len(lower_text) and _is_word(lower_text[position - 1]) and _is_word(lower_text[position])
 
 
 def _is_word(character: str) -> bool:

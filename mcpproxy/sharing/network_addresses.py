@@ -52,11 +52,11 @@ def addresses(text: str) -> Iterator[tuple[int, int]]:
     ends: set[int] = set()
     for match in _IPV6.finditer(text) if "::" in text or text.count(":") >= _COLONS else ():
         # After a colon at the end, prose or a port follows.
-        found = match[0] if re.search("(?<!:)::$", match[0]) else match[0].removesuffix(":")
-        address = _parsed(found)
-        if isinstance(address, IPv6Address) and _is_in_use(address, found) and not _is_public(address):
-            ends.add(match.start() + len(found))
-            yield match.start(), match.start() + len(found)
+        candidate = match[0] if re.search("(?<!:)::$", match[0]) else match[0].removesuffix(":")
+        address = _parsed(candidate)
+        if isinstance(address, IPv6Address) and _is_in_use(address, candidate) and not _is_public(address):
+            ends.add(match.start() + len(candidate))
+            yield match.start(), match.start() + len(candidate)
     for match in _IPV4.finditer(text):
         address = _parsed(match[0])
         is_secret = address is not None and not _is_public(address) and not _is_version(text, match)
@@ -106,10 +106,10 @@ def _is_version(text: str, match: re.Match[str]) -> bool:
     numbers = match[0]
     if numbers.startswith(_NEVER_VERSIONS):
         return False
-    before = text[max(0, match.start() - _CONTEXT) : match.start()]
-    after = text[match.end() : match.end() + _CONTEXT]
+    prefix = text[max(0, match.start() - _CONTEXT) : match.start()]
+    suffix = text[match.end() : match.end() + _CONTEXT]
     return (
-        _BEFORE_VERSION.search(before) is not None
-        or _AFTER_VERSION(after) is not None
-        or (numbers.endswith(".0.0.0") and _PRODUCT.search(before) is not None)
+        _BEFORE_VERSION.search(prefix) is not None
+        or _AFTER_VERSION(suffix) is not None
+        or (numbers.endswith(".0.0.0") and _PRODUCT.search(prefix) is not None)
     )

@@ -50,9 +50,9 @@ def _is_password(match: re.Match[str]) -> bool:
 
 def _is_key(match: re.Match[str]) -> bool:
     value = _value(match)
-    has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    has_digits_and_letters = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     # `S3_SSE_KEY = "fs.s3.sse.enabled"` is the name of a setting.
-    return len(value) >= _MIN_VARIABLE_CHARS and has_both and "." not in value and is_random(value)
+    return len(value) >= _MIN_VARIABLE_CHARS and has_digits_and_letters and "." not in value and is_random(value)
 
 
 def _is_always(_match: re.Match[str]) -> bool:

@@ -254,15 +254,15 @@ def _login_data(text: str) -> Iterator[Secret]:
 
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
     """Yields each URL in a text, and each URL inside another one, as its start, its text and its authority."""
-    for url in _URL.finditer(text) if "://" in text else ():
-        whole = text[url.start() : end_of_word(text, *url.span())]
-        authority = _AUTHORITY.match(whole)
+    for match in _URL.finditer(text) if "://" in text else ():
+        url_text = text[match.start() : end_of_word(text, *match.span())]
+        authority = _AUTHORITY.match(url_text)
         if authority is not None:
-            yield url.start(), whole, authority
-            for inner in _INNER_URL.finditer(whole, authority.end()):
-                authority = _AUTHORITY.match(inner[0])
+            yield match.start(), url_text, authority
+            for inner_match in _INNER_URL.finditer(url_text, authority.end()):
+                authority = _AUTHORITY.match(inner_match[0])
                 if authority is not None:
-                    yield url.start() + inner.start(), inner[0], authority
+                    yield match.start() + inner_match.start(), inner_match[0], authority
 
 
 @lru_cache(4096)

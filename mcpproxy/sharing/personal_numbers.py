@@ -91,7 +91,7 @@ def is_iban(text: str) -> bool:
 
 def _phones(text: str) -> Iterator[Secret]:
     # The ends of numbers. A part of a number is not judged by itself: `(992) 803-0966` after `+9 ` is a pseudonym.
-    seen: set[int] = set()
+    seen_ends: set[int] = set()
     for pattern, is_phone in (
         (_INTERNATIONAL, _is_international),
         (_NATIONAL, _is_national),
@@ -99,11 +99,11 @@ def _phones(text: str) -> Iterator[Secret]:
     ):
         for match in pattern.finditer(text):
             start, end = match.start("number"), match.start("number") + len(match["number"].rstrip(_TRAILING))
-            if end not in seen and is_phone(text, start, end):
+            if end not in seen_ends and is_phone(text, start, end):
                 yield Secret(start, end, "phone-number")
-                seen.add(end)
+                seen_ends.add(end)
             elif pattern is _INTERNATIONAL:
-                seen.add(end)
+                seen_ends.add(end)
 
 
 def _is_after_phone_word(text: str, start: int, end: int) -> bool:
@@ -153,9 +153,9 @@ def _is_pseudonym(number: str) -> bool:
 
 
 def _ibans(text: str) -> Iterator[tuple[int, int]]:
-    for start in _IBAN_START.finditer(text):
-        length = IBAN_LENGTHS.get(start["country"])
-        match = _iban(length).match(text, start.start()) if length is not None else None
+    for start_match in _IBAN_START.finditer(text):
+        length = IBAN_LENGTHS.get(start_match["country"])
+        match = _iban(length).match(text, start_match.start()) if length is not None else None
         if match is not None and is_iban(re.sub("[^A-Z0-9]", "", match[0])):
             yield match.span()
 

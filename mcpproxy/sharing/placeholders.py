@@ -19,11 +19,11 @@ def is_placeholder(value: str) -> bool:
     """Whether a value is a placeholder for a secret that was removed, or has yet to be filled in."""
     if len(value) > _MAX_CHARS:
         return not value.strip("xX*•. \t\r\n")
-    lower = value.lower()
-    if lower in PLACEHOLDERS or _FORM(value) is not None:
+    lower_value = value.lower()
+    if lower_value in PLACEHOLDERS or _FORM(value) is not None:
         return True
-    if not _WORDS(lower):
+    if not _WORDS(lower_value):
         return False
-    words = re.split("[_ -]", lower)
+    words = re.split("[_ -]", lower_value)
     # `your-acme-api-key`, `xoxb-your-token-here`, `insert_client_secret`, `replace-with-token`
     return words[-1] in PLACEHOLDER_NOUNS and ("your" in words[:2] or words[0] in PLACEHOLDER_VERBS)

@@ -67,13 +67,15 @@ class Pseudonyms:
 
     def ip_address(self, address: str) -> str:
         """Returns an IPv4 or IPv6 address, and keeps brackets around it."""
-        bare = address.strip("[]")
-        return address.replace(bare, self.ipv6(bare) if ":" in bare else self.ipv4(bare))
+        bare_address = address.strip("[]")
+        return address.replace(
+            bare_address, self.ipv6(bare_address) if ":" in bare_address else self.ipv4(bare_address)
+        )
 
     def ipv4(self, address: str) -> str:
         """Returns an IPv4 address in 240.0.0.0/4, which is reserved and never routed (RFC 1112)."""
-        first, *rest = self._digest("ipv4", address, 4)
-        return ".".join(map(str, (240 | first & 7, *rest)))
+        first_byte, *other_bytes = self._digest("ipv4", address, 4)
+        return ".".join(map(str, (240 | first_byte & 7, *other_bytes)))
 
     def ipv6(self, address: str) -> str:
         """Returns an IPv6 address in 2001:db8::/32, which is reserved for documentation (RFC 3849).
@@ -81,22 +83,22 @@ class Pseudonyms:
         All spellings of an address have the same pseudonym.
         """
         digits = self._digest("ipv6", _normal(address), 12).hex()
-        return "2001:db8:" + ":".join(digits[at : at + 4] for at in range(0, 24, 4))
+        return "2001:db8:" + ":".join(digits[start : start + 4] for start in range(0, 24, 4))
 
     def number(self, digits: str) -> str:
         """Returns other digits in the same places, with the other characters unchanged; never a valid card number."""
         stream = int.from_bytes(self._digest("number", re.sub("[^0-9]", "", digits), 32))
-        drawn = []
+        chars = []
         for char in digits:
             if char.isascii() and char.isdigit():
                 stream, value = divmod(stream, 9)
-                drawn.append(str(value + 1))  # never 0, with which a number in JSON cannot begin
+                chars.append(str(value + 1))  # never 0, with which a number in JSON cannot begin
             else:
-                drawn.append(char)
-        text = "".join(drawn)
+                chars.append(char)
+        text = "".join(chars)
         if passes_luhn(text):
-            last = max(at for at, char in enumerate(text) if char.isdigit())
-            text = text[:last] + str(int(text[last]) % 9 + 1) + text[last + 1 :]
+            last_digit_index = max(index for index, char in enumerate(text) if char.isdigit())
+            text = text[:last_digit_index] + str(int(text[last_digit_index]) % 9 + 1) + text[last_digit_index + 1 :]
         return text
 
     def phone(self, number: str) -> str:
@@ -118,18 +120,18 @@ class Pseudonyms:
     def identifier(self, digits: str) -> str:
         """Returns other hexadecimal digits in the same places, with the other characters unchanged."""
         stream = self._digest("id", digits.lower(), 64).hex()
-        fresh = iter(stream * (len(digits) // len(stream) + 1))
-        return "".join(next(fresh) if char in "0123456789abcdefABCDEF" else char for char in digits)
+        new_digits = iter(stream * (len(digits) // len(stream) + 1))
+        return "".join(next(new_digits) if char in "0123456789abcdefABCDEF" else char for char in digits)
 
     def base64(self, data: str) -> str:
         """Returns the base64 of a tag."""
         return b64encode(self.tag(data).encode()).decode()
 
 
-def _filled(text: str, is_replaced: Callable[[str], bool], fresh: str) -> str:
-    """Replaces some characters of a text with those of `fresh`, in order and from the start again after the last."""
-    left = cycle(fresh)
-    return "".join(next(left) if is_replaced(char) else char for char in text)
+def _filled(text: str, is_replaced: Callable[[str], bool], new_chars: str) -> str:
+    """Replaces some characters of a text with `new_chars`, in order, and from the start again after the last one."""
+    remaining_chars = cycle(new_chars)
+    return "".join(next(remaining_chars) if is_replaced(char) else char for char in text)
 
 
 def _normal(address: str) -> str:
@@ -143,5 +145,5 @@ def _normal(address: str) -> str:
 def passes_luhn(text: str) -> bool:
     """Whether the digits in a text have a valid check digit (ISO/IEC 7812-1)."""
     digits = [int(char) for char in text if char.isascii() and char.isdigit()]
-    doubled = [value * 2 - 9 * (value > 4) for value in digits[-2::-2]]
-    return len(digits) > 1 and (sum(digits[::-2]) + sum(doubled)) % 10 == 0
+    doubled_digits = [value * 2 - 9 * (value > 4) for value in digits[-2::-2]]
+    return len(digits) > 1 and (sum(digits[::-2]) + sum(doubled_digits)) % 10 == 0

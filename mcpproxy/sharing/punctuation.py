@@ -23,8 +23,8 @@ def end_of_word(text: str, start: int, end: int) -> int:
     """
     if text[end - 1] not in _PUNCTUATION:
         return end
-    after = text[end : end + 1]
-    is_enclosed = start > 0 and text[start - 1] + after in _ENCLOSING
-    if is_enclosed or not (after == "" or after.isspace() or after in _CLOSING):
+    next_char = text[end : end + 1]
+    is_enclosed = start > 0 and text[start - 1] + next_char in _ENCLOSING
+    if is_enclosed or not (next_char == "" or next_char.isspace() or next_char in _CLOSING):
         return end
     return start + len(text[start:end].rstrip(_PUNCTUATION)) or end

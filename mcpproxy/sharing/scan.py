@@ -73,14 +73,16 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
     first_pass.read(capture, redactor(on_secret=first_pass.values.add), lambda _: None)
     known = first_pass.known
     is_copy = "redacted_by" in capture.header.members
-    for searched in searched_items(capture, redactor(known=known), first_pass.is_unchanged):
-        if isinstance(searched, Damage):
-            if searched.cause != "torn":  # a kill leaves an unfinished line, which is not damage to what was recorded
-                yield searched
+    for searched_item in searched_items(capture, redactor(known=known), first_pass.is_unchanged):
+        if isinstance(searched_item, Damage):
+            if (
+                searched_item.cause != "torn"
+            ):  # a kill leaves an unfinished line, which is not damage to what was recorded
+                yield searched_item
             continue
-        item = searched.item
+        item = searched_item.item
         rec = "frame" if isinstance(item, Frame) else item.rec
-        for kind, secret, _, path in searched.replacements:
+        for kind, secret, _, path in searched_item.replacements:
             if is_copy and kind == "named-secret" and secret.isdigit():
                 continue  # the pseudonym of a number looks like any number
             is_personal = kind in PERSONAL or (kind == KNOWN_VALUE and known.is_host(secret))

@@ -110,16 +110,16 @@ class SecretSearch:
                 yield Secret(*uri.span("data"), "blob")
 
     def _users_in(self, text: str) -> Iterator[Secret]:
-        lower = text.lower()
-        if not any(user in lower for user in self.known.users):
+        lower_text = text.lower()
+        if not any(user in lower_text for user in self.known.users):
             return
         for word in _USER_WORD.finditer(text):
-            plain = word[0].strip("_")
+            name = word[0].strip("_")
             if self.is_user(word[0]):
                 yield Secret(*word.span(), "user-word")
-            elif self.is_user(plain):
-                start = word.start() + word[0].index(plain)
-                yield Secret(start, start + len(plain), "user-word")
+            elif self.is_user(name):
+                start = word.start() + word[0].index(name)
+                yield Secret(start, start + len(name), "user-word")
 
 
 def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secret]:
@@ -153,13 +153,13 @@ class _DecodingLimit:
 
 def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
     """Returns the secrets that are not pseudonyms or parts of them, because a redacted copy may be shared again."""
-    ours = [match.span() for match in PSEUDONYM.finditer(text)]
-    if not ours:
+    pseudonyms = [match.span() for match in PSEUDONYM.finditer(text)]
+    if not pseudonyms:
         return secrets
-    starts = [start for start, _ in ours]
+    starts = [start for start, _ in pseudonyms]
 
-    def is_ours(secret: Secret) -> bool:
+    def is_in_pseudonym(secret: Secret) -> bool:
         index = bisect_right(starts, secret.start) - 1
-        return index >= 0 and secret.end <= ours[index][1]
+        return index >= 0 and secret.end <= pseudonyms[index][1]
 
-    return [secret for secret in secrets if not is_ours(secret)]
+    return [secret for secret in secrets if not is_in_pseudonym(secret)]

@@ -64,8 +64,8 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     yield from items_of(exchanges, flows.others)
     if flows.bodiless:
         pronoun = "it" if flows.bodiless == 1 else "them"
-        body_count = count_text(flows.bodiless, "body", "bodies")
-        yield Remark(f"{body_count} missing: mitmproxy streamed {pronoun} without keeping {pronoun}")
+        missing_bodies = count_text(flows.bodiless, "body", "bodies")
+        yield Remark(f"{missing_bodies} missing: mitmproxy streamed {pronoun} without keeping {pronoun}")
 
 
 class _Flows:
