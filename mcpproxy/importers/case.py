@@ -76,8 +76,8 @@ class Case:
             form: the form of the log, as `--from` names it.
         """
         lines = CaptureLines()
-        wire, wall_ns = WIRE[self.transport], self.wall_ns
-        yield None, lines.header(form, wire, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
+        header_transport, wall_ns = WIRE[self.transport], self.wall_ns
+        yield None, lines.header(form, header_transport, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
         pipes = Pipes()
         exchanges = Exchanges(self._endpoints())
         records = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)

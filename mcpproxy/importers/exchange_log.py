@@ -117,34 +117,36 @@ def items_of(
     Raises:
         InvalidLine: the log has no exchange with an MCP server.
     """
-    exchanges, unreadable = _sorted_out(log)
-    by_origin: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, exchanges) if origin}
-    paths: dict[str, set[bytes]] = {origin: set() for origin in by_origin}
-    for logged in exchanges:
-        head, origin = logged.head, _origin(logged.url)
-        if origin in by_origin and speaks_mcp(head, logged.body):
+    exchanges, unreadable_exchanges = _sorted_out(log)
+    exchanges_by_origin: dict[str, list[LoggedExchange]] = {
+        origin: [] for origin in map(_spoken_at, exchanges) if origin
+    }
+    paths: dict[str, set[bytes]] = {origin: set() for origin in exchanges_by_origin}
+    for exchange in exchanges:
+        head, origin = exchange.head, _origin(exchange.url)
+        if origin in exchanges_by_origin and speaks_mcp(head, exchange.body):
             paths[origin].add(path_of(head))
-    for logged in sorted(exchanges, key=lambda logged: logged.begun_ns):
-        head, origin = logged.head, _origin(logged.url)
-        if origin in by_origin and (is_metadata(head) or path_of(head) in paths[origin]):
-            by_origin[origin].append(logged)
+    for exchange in sorted(exchanges, key=lambda logged: logged.begun_ns):
+        head, origin = exchange.head, _origin(exchange.url)
+        if origin in exchanges_by_origin and (is_metadata(head) or path_of(head) in paths[origin]):
+            exchanges_by_origin[origin].append(exchange)
         else:
             other_count += 1
-    if not by_origin:
-        first_problem = next((f"{entry.place}: {entry.reason}" for entry in unreadable), "")
+    if not exchanges_by_origin:
+        first_problem = next((f"{entry.place}: {entry.reason}" for entry in unreadable_exchanges), "")
         raise InvalidLine(first_problem or "it contains no HTTP exchange with an MCP server")
-    for entry in unreadable:
-        if entry.url and _origin(entry.url) and _origin(entry.url) not in by_origin:
+    for entry in unreadable_exchanges:
+        if entry.url and _origin(entry.url) and _origin(entry.url) not in exchanges_by_origin:
             other_count += 1
         else:
             yield LeftOut(entry.place, entry.reason, _host(_origin(entry.url)))
-    yield from (_case(origin, server_exchanges) for origin, server_exchanges in by_origin.items())
+    yield from (_case(origin, server_exchanges) for origin, server_exchanges in exchanges_by_origin.items())
     if other_count:
         yield Remark(f"skipped {count_text(other_count, 'other exchange')}: not with an MCP server")
-    imported = [logged for server_exchanges in by_origin.values() for logged in server_exchanges]
+    imported_exchanges = [logged for server_exchanges in exchanges_by_origin.values() for logged in server_exchanges]
     untimed_count = sum(
         logged.is_stream and bool(logged.answer) and all(event.at_ns is None for event in logged.events)
-        for logged in imported
+        for logged in imported_exchanges
     )
     if untimed_count:
         streams = count_text(untimed_count, "event stream")
@@ -152,26 +154,26 @@ def items_of(
 
 
 def _sorted_out(
-    log: Iterable[LoggedExchange | UnreadableExchange],
+    exchanges_in_log: Iterable[LoggedExchange | UnreadableExchange],
 ) -> tuple[list[LoggedExchange], list[UnreadableExchange]]:
     """Returns the exchanges that can be imported, and those that are too large or cannot be read."""
     exchanges: list[LoggedExchange] = []
-    unreadable: list[UnreadableExchange] = []
-    for entry in log:
+    unreadable_exchanges: list[UnreadableExchange] = []
+    for entry in exchanges_in_log:
         if isinstance(entry, UnreadableExchange):
-            unreadable.append(entry)
+            unreadable_exchanges.append(entry)
         elif problem := _size_problem(entry):
-            unreadable.append(UnreadableExchange(entry.place, problem, entry.url))
+            unreadable_exchanges.append(UnreadableExchange(entry.place, problem, entry.url))
         else:
             exchanges.append(entry)
-    return exchanges, unreadable
+    return exchanges, unreadable_exchanges
 
 
-def _size_problem(logged: LoggedExchange) -> str:
+def _size_problem(exchange: LoggedExchange) -> str:
     """Returns a sentence about what is too large in an exchange; empty if it fits into a capture."""
     for name, start_size, fields in (
-        ("request", len(_target(logged.url)), logged.fields),
-        ("response", len(logged.reason), logged.answer_fields),
+        ("request", len(_target(exchange.url)), exchange.fields),
+        ("response", len(exchange.reason), exchange.answer_fields),
     ):
         size = start_size + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > MAX_IMPORTED_HEAD_BYTES:
@@ -211,18 +213,18 @@ def looks_like_web(url: str) -> bool:
     return url[:6].lower().startswith(("http:", "https:"))
 
 
-def _spoken_at(logged: LoggedExchange) -> str:
+def _spoken_at(exchange: LoggedExchange) -> str:
     """Returns the origin of an exchange if its request is JSON-RPC, or seems to be but has no body; or else empty."""
-    if logged.lacks_body and logged.method == b"POST" and speaks_mcp(logged.head, b""):
-        return _origin(logged.url)
-    if logged.method != b"POST" or SNIFFED not in logged.body:
+    if exchange.lacks_body and exchange.method == b"POST" and speaks_mcp(exchange.head, b""):
+        return _origin(exchange.url)
+    if exchange.method != b"POST" or SNIFFED not in exchange.body:
         return ""
     try:
-        value = loads(logged.body)
+        value = loads(exchange.body)
     except JSONDecodeError:
         return ""
     first_message = value[0] if isinstance(value, list) and value else value
-    return _origin(logged.url) if isinstance(first_message, dict) and "jsonrpc" in first_message else ""
+    return _origin(exchange.url) if isinstance(first_message, dict) and "jsonrpc" in first_message else ""
 
 
 def _origin(url: str) -> str:
@@ -245,16 +247,18 @@ def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
-    start_ns = min(logged.begun_ns for logged in exchanges)
+    start_ns = min(exchange.begun_ns for exchange in exchanges)
     steps = [
-        step if logged.is_time_exact else step._replace(is_time_exact=False)
-        for number, logged in enumerate(exchanges, 1)
-        for step in _steps(logged, number, start_ns)
+        step if exchange.is_time_exact else step._replace(is_time_exact=False)
+        for number, exchange in enumerate(exchanges, 1)
+        for step in _steps(exchange, number, start_ns)
     ]
     steps.sort(key=lambda step: step.t_ns)
-    is_legacy = any(logged.method == b"GET" and b"event: endpoint" in logged.answer[:4096] for logged in exchanges)
+    is_legacy = any(
+        exchange.method == b"GET" and b"event: endpoint" in exchange.answer[:4096] for exchange in exchanges
+    )
     transport: Transport = "legacy-sse" if is_legacy else "http"
-    jsonrpc_bodies = [logged.body for logged in exchanges if SNIFFED in logged.body]
+    jsonrpc_bodies = [exchange.body for exchange in exchanges if SNIFFED in exchange.body]
     observed_start = bool(jsonrpc_bodies) and can_open_conversation(jsonrpc_bodies[0])
     return Case(1, _host(origin), transport, observed_start, tuple(steps), {}, start_ns)
 
@@ -263,37 +267,37 @@ def _host(origin: str) -> str:
     return urlsplit(origin).netloc.rpartition("@")[2]
 
 
-def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
-    request_ns = logged.begun_ns - start_ns
-    response_ns = max(request_ns, logged.answered_ns - start_ns)
-    end_ns = max(response_ns, logged.ended_ns - start_ns)
-    request = Step(request_ns, "req", "c2s", logged.body, exchange=number, head=logged.head, peer=logged.peer)
-    request = request._replace(lacks_body=logged.lacks_body)
-    if not logged.status:
-        return [request, _end(logged, end_ns, number)]
-    head = logged.answer_head
-    if not logged.is_stream and logged.ended_by != "complete":
-        head_step = Step(response_ns, "head", "s2c", logged.answer, exchange=number, head=head)
-        return [request, head_step._replace(lacks_body=logged.lacks_answer), _end(logged, end_ns, number)]
-    if not logged.is_stream:
-        response = Step(end_ns, "res", "s2c", logged.answer, exchange=number, head=head)
-        return [request, response._replace(lacks_body=logged.lacks_answer)]
-    head_step = Step(response_ns, "head", "s2c", exchange=number, head=head, lacks_body=logged.lacks_answer)
+def _steps(exchange: LoggedExchange, number: int, start_ns: int) -> list[Step]:
+    request_ns = exchange.begun_ns - start_ns
+    response_ns = max(request_ns, exchange.answered_ns - start_ns)
+    end_ns = max(response_ns, exchange.ended_ns - start_ns)
+    request = Step(request_ns, "req", "c2s", exchange.body, exchange=number, head=exchange.head, peer=exchange.peer)
+    request = request._replace(lacks_body=exchange.lacks_body)
+    if not exchange.status:
+        return [request, _end(exchange, end_ns, number)]
+    head = exchange.answer_head
+    if not exchange.is_stream and exchange.ended_by != "complete":
+        head_step = Step(response_ns, "head", "s2c", exchange.answer, exchange=number, head=head)
+        return [request, head_step._replace(lacks_body=exchange.lacks_answer), _end(exchange, end_ns, number)]
+    if not exchange.is_stream:
+        response = Step(end_ns, "res", "s2c", exchange.answer, exchange=number, head=head)
+        return [request, response._replace(lacks_body=exchange.lacks_answer)]
+    head_step = Step(response_ns, "head", "s2c", exchange=number, head=head, lacks_body=exchange.lacks_answer)
     steps = [request, head_step]
     at_ns = response_ns
-    events = logged.events or _cut(logged.answer)
+    events = exchange.events or _cut(exchange.answer)
     for event in events:
         logged_ns = end_ns if event.at_ns is None else event.at_ns - start_ns
         at_ns = min(max(at_ns, logged_ns), max(end_ns, at_ns))
         # The response to a POST usually ends its stream, so it came at that time. With GET, the client ends the stream.
-        is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and logged.method == b"POST"
+        is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and exchange.method == b"POST"
         steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number, is_time_exact=is_exact))
-    return [*steps, _end(logged, max(end_ns, at_ns), number)]
+    return [*steps, _end(exchange, max(end_ns, at_ns), number)]
 
 
-def _end(logged: LoggedExchange, at_ns: int, number: int) -> Step:
-    ended_by = "server" if logged.ended_by in ("complete", "error") else logged.ended_by
-    is_cut = logged.ended_by != "complete"
+def _end(exchange: LoggedExchange, at_ns: int, number: int) -> Step:
+    ended_by = "server" if exchange.ended_by in ("complete", "error") else exchange.ended_by
+    is_cut = exchange.ended_by != "complete"
     return Step(at_ns, "end", "c2s" if ended_by == "client" else "s2c", exchange=number, by=ended_by, is_cut=is_cut)
 
 

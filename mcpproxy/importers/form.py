@@ -63,6 +63,6 @@ def origin_of(header: Mapping[str, Any]) -> str | None:
 
 def fitting_forms(log: Log) -> list[str]:
     """Returns the names of the forms that a log seems to have."""
-    fitting = [name for name, form in forms().items() if form.sniff(log.head, log.file_name)]
-    lowest = min((forms()[name].generality for name in fitting), default=0)
-    return [name for name in fitting if forms()[name].generality == lowest]
+    fitting_names = [name for name, form in forms().items() if form.sniff(log.head, log.file_name)]
+    lowest_generality = min((forms()[name].generality for name in fitting_names), default=0)
+    return [name for name in fitting_names if forms()[name].generality == lowest_generality]

@@ -31,9 +31,9 @@ def completed(head: str, omission: str, tail: str = "") -> bytes | None:
         omission: the text that the log has in place of the missing part.
         tail: the end of the message after that, if the log has it.
     """
-    joined = (head + omission + tail).encode("utf-8", "replace")
-    if _message(joined):
-        return joined
+    joined_message = (head + omission + tail).encode("utf-8", "replace")
+    if _message(joined_message):
+        return joined_message
     message = _message(_closed(head, omission).encode("utf-8", "replace"))
     id_match = _ID_AT_END(tail)
     if id_match and "id" not in message:

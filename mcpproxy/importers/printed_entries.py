@@ -48,28 +48,28 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         log: the log.
         find: returns the offset of an object in a line, or None if the line has none.
     """
-    unfinished: _Unfinished | None = None
+    unfinished_entry: _Unfinished | None = None
     previous_line = b""
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
             continue
         text = _plain(line)
-        is_continuation = unfinished is not None and unfinished.take(text, find)
-        if unfinished is not None and not is_continuation:
-            yield unfinished.entry
-            unfinished, previous_line = None, b""
-        if unfinished is None:
+        is_continuation = unfinished_entry is not None and unfinished_entry.take(text, find)
+        if unfinished_entry is not None and not is_continuation:
+            yield unfinished_entry.entry
+            unfinished_entry, previous_line = None, b""
+        if unfinished_entry is None:
             start = find(text)
             if start is None:
                 previous_line = text
                 continue
-            unfinished, previous_line = _Unfinished(number, previous_line, text, start), b""
-        if unfinished.entry.end is not None:
-            yield unfinished.entry
-            unfinished = None
-    if unfinished is not None:
-        yield unfinished.entry
+            unfinished_entry, previous_line = _Unfinished(number, previous_line, text, start), b""
+        if unfinished_entry.entry.end is not None:
+            yield unfinished_entry.entry
+            unfinished_entry = None
+    if unfinished_entry is not None:
+        yield unfinished_entry.entry
 
 
 class _Unfinished:
@@ -92,9 +92,9 @@ class _Unfinished:
             self._nesting = Nesting()
             self.entry.end = self._nesting.end(self.entry.lines[0])
         has_version = _VERSION in text
-        is_next = has_version and not self._has_version and find(text) is not None
+        begins_message = has_version and not self._has_version and find(text) is not None
         is_full = self._size + len(text) > MAX_INPUT_LINE_BYTES or len(self.entry.lines) == MAX_ENTRY_LINES
-        if self.entry.end is not None or is_next or is_full:
+        if self.entry.end is not None or begins_message or is_full:
             return False
         end = self._nesting.end(text)
         self.entry.end = None if end is None else self._size + end
@@ -106,6 +106,6 @@ class _Unfinished:
 
 def _plain(line: bytes) -> bytes:
     """Returns a line without colours and the name of a container."""
-    plain = _COLOURS(b"", line) if b"\x1b" in line else line
-    match = _COMPOSED(plain)
-    return plain[match.end() if match else 0 :].rstrip(b"\r\n")
+    plain_line = _COLOURS(b"", line) if b"\x1b" in line else line
+    match = _COMPOSED(plain_line)
+    return plain_line[match.end() if match else 0 :].rstrip(b"\r\n")

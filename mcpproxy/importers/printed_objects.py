@@ -271,8 +271,8 @@ def _unescaped(text: str) -> str:
 
 
 def _character(match: re.Match[str]) -> str:
-    escaped = match[5]
-    if escaped is not None:
-        return _LETTERS.get(escaped, escaped)
+    escaped_char = match[5]
+    if escaped_char is not None:
+        return _LETTERS.get(escaped_char, escaped_char)
     code = int(next(digits for digits in match.groups()[:4] if digits), 16)
     return chr(code) if code <= 0x10FFFF else "\ufffd"

@@ -62,9 +62,9 @@ class Pipes:
 
     def totals(self) -> dict[str, object]:
         """Returns the counts for the close record."""
-        stderr = self._bytes["stderr"]
+        stderr_bytes = self._bytes["stderr"]
         sides = {side: {"frames": self._frames[side], "bytes": self._bytes[side]} for side in self._frames}
-        return {**sides, "stderr": {"bytes": stderr, "recorded": stderr}}
+        return {**sides, "stderr": {"bytes": stderr_bytes, "recorded": stderr_bytes}}
 
     def _entries(
         self, pipe: Pipe, piece: Piece, *, whole: bool = True, is_partial: bool = False

@@ -33,10 +33,10 @@ class _Patterns(NamedTuple):
             return False
         steps = steps_of(path)
         lower_steps = {step.lower() for step in steps}
-        matching = [text for text, name in self.names.items() if name in lower_steps]
-        matching += [text for text, pointer in self.pointers.items() if _is_above(pointer, steps)]
-        self.matched.update(matching)
-        return bool(matching)
+        matching_texts = [text for text, name in self.names.items() if name in lower_steps]
+        matching_texts += [text for text, pointer in self.pointers.items() if _is_above(pointer, steps)]
+        self.matched.update(matching_texts)
+        return bool(matching_texts)
 
     @property
     def unmatched(self) -> list[str]:
@@ -50,20 +50,20 @@ def _is_above(pointer: Sequence[str], steps: Sequence[str]) -> bool:
 
 
 def _parsed(patterns: Iterable[str]) -> _Patterns:
-    parsed = _Patterns({}, {}, {}, set())
+    parsed_patterns = _Patterns({}, {}, {}, set())
     for pattern in patterns:
         if pattern.startswith(_REGEX):
             try:
-                parsed.regexes[pattern] = re.compile(pattern.removeprefix(_REGEX))
+                parsed_patterns.regexes[pattern] = re.compile(pattern.removeprefix(_REGEX))
             except re.error as error:
                 raise InvalidPattern(f"{pattern!r} is not a valid regular expression: {error}") from error
         elif pattern.startswith("/"):
-            parsed.pointers[pattern] = names(pattern)
+            parsed_patterns.pointers[pattern] = names(pattern)
         elif pattern:
-            parsed.names[pattern] = pattern.lower()
+            parsed_patterns.names[pattern] = pattern.lower()
         else:
             raise InvalidPattern("a pattern is empty")
-    return parsed
+    return parsed_patterns
 
 
 class ShareChoices:

@@ -21,11 +21,11 @@ def finding_counts(findings: Iterable[Finding]) -> FindingCounts:
     return Counter([(finding.rule, finding.frame, finding.pointer) for finding in findings])
 
 
-def compare(before: FindingCounts, copy: Path, account: RedactionAccount) -> None:
+def compare(original_findings: FindingCounts, copy: Path, account: RedactionAccount) -> None:
     """Counts in the account how many findings the copy keeps, hides and creates.
 
     Args:
-        before: the findings of the original.
+        original_findings: the findings of the original, counted.
         copy: the path of the copy.
         account: the account of the share.
     """
@@ -33,7 +33,7 @@ def compare(before: FindingCounts, copy: Path, account: RedactionAccount) -> Non
     copy_counts = finding_counts(finding for read_step in reading.to_end() for finding in read_step.findings)
     renamed = account.renamed  # names occur in pointers
     original_counts = Counter[tuple[str, int, str]]()
-    for (rule, frame, pointer), count in before.items():
+    for (rule, frame, pointer), count in original_findings.items():
         copy_pointer = "".join(f"/{step(renamed.get(name, name))}" for name in names(pointer)) if renamed else pointer
         original_counts[rule, frame, copy_pointer] += count
     account.is_compared = True

@@ -133,15 +133,15 @@ class Copier:
                 self._give_up(parts)
 
     def _released(self) -> Iterator[tuple[Record, bytes]]:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        yield from waiting
+        waiting_lines, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        yield from waiting_lines
 
     # --- frames in parts
 
-    def _take_part(self, part: Record, unfinished: Frame | None) -> None:
+    def _take_part(self, part: Record, unfinished_frame: Frame | None) -> None:
         stream = stream_of(part.members)
-        if unfinished is not None:
-            self._end_parts(stream, unfinished)
+        if unfinished_frame is not None:
+            self._end_parts(stream, unfinished_frame)
         parts = self._parts.setdefault(stream, _FrameParts())
         parts.slots.append((len(self._waiting), part))
         parts.count += 1
@@ -172,13 +172,13 @@ class Copier:
     def _fill(self, parts: _FrameParts, raw: bytes) -> None:
         """Divides the bytes of a frame among its parts."""
         offset = 0
-        remaining = len(parts.slots)
+        remaining_parts = len(parts.slots)
         for index, record in parts.slots:
-            end = offset + -(-(len(raw) - offset) // remaining)
+            end = offset + -(-(len(raw) - offset) // remaining_parts)
             while offset < end < len(raw) and raw[end] & 0xC0 == 0x80:  # inside a character
                 end -= 1
-            self._place(index, record, raw[offset : end if remaining > 1 else len(raw)])
-            offset, remaining = end, remaining - 1
+            self._place(index, record, raw[offset : end if remaining_parts > 1 else len(raw)])
+            offset, remaining_parts = end, remaining_parts - 1
 
     def _place(self, index: int, record: Record, raw: bytes) -> None:
         direction, conn, exchange = stream_of(record.members)
@@ -306,12 +306,12 @@ class Copier:
             self._count(redacted_bytes)
             self._count_staying(redacted_bytes.raw)
             if record.rec == "stderr":
-                delim, skipped = values.get("delim", "\n"), values.get("skipped")
+                delim, skipped_bytes = values.get("delim", "\n"), values.get("skipped")
                 middle = stderr_members(
                     redacted_bytes.raw,
                     delim=delim.encode() if isinstance(delim, str) and delim in ("", "\n", "\r\n") else b"\n",
                     whole=values.get("whole") is not False,
-                    skipped=skipped if type(skipped) is int else 0,
+                    skipped=skipped_bytes if type(skipped_bytes) is int else 0,
                 )
             else:
                 replaced_names = ("raw", "raw_b64", "size")

@@ -45,12 +45,12 @@ class UnescapedText(NamedTuple):
     def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields the secrets found in `text`, with their positions in the original."""
         for start, end, kind, inner in secrets:
-            first, last = self._place(start), self._place(end)
-            if last - first != end - start:
+            original_start, original_end = self._place(start), self._place(end)
+            if original_end - original_start != end - start:
                 inner = inner or PlainSecret(kind, self.text[start:end])
                 if self.encoding and not is_encoded(kind):
                     kind = kind_in_encoding(kind, self.encoding)
-            yield Secret(first, last, kind, inner)
+            yield Secret(original_start, original_end, kind, inner)
 
     def _place(self, offset: int) -> int:
         index = bisect_right(self.starts, offset - 1) - 1

@@ -83,17 +83,25 @@ def _counted(record: Record) -> dict[str, object]:
 
 
 def _gap(left_out: list[Record]) -> Record:
-    lost: dict[str, dict[str, int]] = {}
+    lost_counts: dict[str, dict[str, int]] = {}
     for record in left_out:
         side = record.members["dir"]
         is_frame = record.rec == "frame" and side in ("c2s", "s2c")
-        counts = lost.setdefault(
+        counts = lost_counts.setdefault(
             str(side) if is_frame else "other", {"frames" if is_frame else "records": 0, "bytes": 0}
         )
         counts["frames" if is_frame else "records"] += 1
         counts["bytes"] += record.members["size"] if record.rec in ("frame", "stderr") else 0
-    first, last = left_out[0], left_out[-1]
-    return gap(first.seq, last.seq, last.t_ns, "excerpt", from_ns=first.t_ns, to_ns=last.t_ns, lost=lost)
+    first_record, last_record = left_out[0], left_out[-1]
+    return gap(
+        first_record.seq,
+        last_record.seq,
+        last_record.t_ns,
+        "excerpt",
+        from_ns=first_record.t_ns,
+        to_ns=last_record.t_ns,
+        lost=lost_counts,
+    )
 
 
 def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excerpt:

@@ -102,8 +102,8 @@ class KingfisherScanner:
         except TimeoutError as error:
             raise SearchLimitReached(f"it takes more than {SCAN_S:.0f} s to search") from error
         for finding in findings:
-            place = finding.location
-            yield Secret(place["start_offset"], place["end_offset"], kind_of(finding.rule_id))
+            location = finding.location
+            yield Secret(location["start_offset"], location["end_offset"], kind_of(finding.rule_id))
 
 
 def kind_of(rule: str) -> str:

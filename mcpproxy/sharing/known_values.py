@@ -289,8 +289,8 @@ class KnownValueSearch:
         """The offsets of the inserted characters."""
         for pattern, start, end in _matches(self._at_borders, _BORDER.sub(_BORDER_CHARACTER, lower_text)):
             # The border characters before a position do not count: they are not in the text.
-            first, last = start - bisect_left(borders, start), end - bisect_left(borders, end)
-            yield from self._secret(lower_text, self._patterns[pattern], first, last)
+            text_start, text_end = start - bisect_left(borders, start), end - bisect_left(borders, end)
+            yield from self._secret(lower_text, self._patterns[pattern], text_start, text_end)
 
     def _secret(self, lower_text: str, value: str, start: int, end: int) -> Iterator[Secret]:
         """Yields the secret at a position. A known host is extended to the longer host that ends with it.

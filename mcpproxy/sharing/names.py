@@ -39,8 +39,8 @@ def holds_secret(name: str) -> bool:
     """Whether a text under this name is a secret, regardless of its form."""
     if len(name) > _MAX_NAME_CHARS or name in ("PWD", "OLDPWD"):  # directories
         return False
-    plain = name.lower().translate(_BETWEEN_WORDS)
-    return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
+    normalized_name = name.lower().translate(_BETWEEN_WORDS)
+    return normalized_name in SECRET_NAMES or normalized_name.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
 
 
 @lru_cache(4096)

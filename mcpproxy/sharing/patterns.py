@@ -278,10 +278,10 @@ def is_harmless_host(host: str) -> bool:
 
 def is_secret_parameter(name: str, value: str) -> bool:
     """Whether the value of a URL's parameter may be a secret."""
-    decoded = unquote(value)
-    is_word = decoded.replace(".", "").isalpha() and len(decoded) < 20
-    is_harmless = is_word or is_placeholder(decoded) or PSEUDONYM.fullmatch(decoded) is not None
-    return name.lower() not in PLAIN_PARAMETERS and len(decoded) >= 4 and not is_harmless
+    decoded_value = unquote(value)
+    is_word = decoded_value.replace(".", "").isalpha() and len(decoded_value) < 20
+    is_harmless = is_word or is_placeholder(decoded_value) or PSEUDONYM.fullmatch(decoded_value) is not None
+    return name.lower() not in PLAIN_PARAMETERS and len(decoded_value) >= 4 and not is_harmless
 
 
 def may_name_person(name: str) -> bool:

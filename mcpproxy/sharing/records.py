@@ -244,8 +244,8 @@ class RecordRedactor:
             document = loads(text)
         except ValueError:
             return self._all("unparsed", text)
-        cleaned = clean_document(document, self._clean)
-        return dumps(self._value(cleaned)).decode()
+        redacted_document = clean_document(document, self._clean)
+        return dumps(self._value(redacted_document)).decode()
 
     def _other(self, values: dict[str, Any]) -> dict[str, Any]:
         """Redacts a record whose texts are names and ids: replaces only certain secrets."""

@@ -137,9 +137,9 @@ class _DocumentPlaces:
             index = max(0, bisect_right(self.starts, start) - 1)
             while index < len(self.starts) and self.starts[index] < end:
                 leaf_start = self.starts[index]
-                first, last = max(0, start - leaf_start), min(self.ends[index], end) - leaf_start
-                if first < last:
-                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, inner))
+                secret_start, secret_end = max(0, start - leaf_start), min(self.ends[index], end) - leaf_start
+                if secret_start < secret_end:
+                    self.secrets.setdefault(index, []).append(Secret(secret_start, secret_end, kind, inner))
                 index += 1
 
 
@@ -423,20 +423,20 @@ def _may_have_meta(text: str) -> bool:
 
 def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
     """Yields secrets in order, and one secret in place of several that overlap, with the kind of the longest."""
-    merged: Secret | None = None
+    merged_secret: Secret | None = None
     longest_size = 0
     for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
         size = secret.end - secret.start
-        if merged is None or secret.start >= merged.end:
-            if merged is not None:
-                yield merged
-            merged, longest_size = secret, size
-        elif secret.end > merged.end:
+        if merged_secret is None or secret.start >= merged_secret.end:
+            if merged_secret is not None:
+                yield merged_secret
+            merged_secret, longest_size = secret, size
+        elif secret.end > merged_secret.end:
             # With a pseudonym for each, an address that contains a user name, say, would no longer be an address.
-            kind = secret.kind if size > longest_size else merged.kind
-            merged, longest_size = Secret(merged.start, secret.end, kind), max(size, longest_size)
-    if merged is not None:
-        yield merged
+            kind = secret.kind if size > longest_size else merged_secret.kind
+            merged_secret, longest_size = Secret(merged_secret.start, secret.end, kind), max(size, longest_size)
+    if merged_secret is not None:
+        yield merged_secret
 
 
 def _after_scheme(text: str) -> tuple[int, int]:

@@ -138,9 +138,9 @@ def _exported(export: Any, name: str) -> Iterator[Item]:
             yield _frame(event, None, name, session_id, event.get("timestamp"), f"event {number}")
         except InvalidLine as error:
             yield LeftOut(f"event {number}", str(error), name)
-    missing = session.get("missing_frames")
-    if type(missing) is int and missing > 0:
-        yield Remark(f"{count_text(missing, 'frame')} missing: mcpsnoop dropped what it could not write in time")
+    missing_count = session.get("missing_frames")
+    if type(missing_count) is int and missing_count > 0:
+        yield Remark(f"{count_text(missing_count, 'frame')} missing: mcpsnoop dropped what it could not write in time")
 
 
 def _calls(har: Any, name: str) -> Iterator[Item]:

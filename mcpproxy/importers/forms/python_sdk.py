@@ -143,11 +143,11 @@ def _without_place(line: bytes) -> bytes:
 
 def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
     """Returns the messages in an entry, each with its parsed value, and whether it was printed completely."""
-    printed = printed_bytes(text)
-    if printed is None:
+    printed_content = printed_bytes(text)
+    if printed_content is None:
         wrappers = _WRAPPERS(text)
         return _printed(text[wrappers.end() if wrappers else 0 :])
-    body, is_whole = printed
+    body, is_whole = printed_content
     raw_messages = [raw for raw in ([body] if body.startswith(b"{") else _DATA.findall(body)) if raw]
     if is_whole:
         # An event that is not a message was edited by hand: the server cannot have sent it.
@@ -156,10 +156,10 @@ def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
 
 
 def _printed(text: str) -> list[tuple[bytes, Any, bool]]:
-    printed = printed_object(text)
-    if printed is None or not printed.members.keys() & _KINDS:
+    printed_message = printed_object(text)
+    if printed_message is None or not printed_message.members.keys() & _KINDS:
         return []
-    return [(printed.json, printed.members, printed.is_whole)]
+    return [(printed_message.json, printed_message.members, printed_message.is_whole)]
 
 
 def _parsed(raw: bytes) -> Any:
@@ -182,15 +182,19 @@ class _Repetitions:
     def include(self, side: Direction, message: Any, words: bytes, stamp_ns: int | None) -> bool:
         """Adds the next message, with the words before it; returns whether it repeats one of the latest."""
         order = _ORDER.index(words)
-        latest = self._latest[side]
-        for logged in reversed(latest):
-            if logged.message != message:
+        latest_messages = self._latest[side]
+        for logged_message in reversed(latest_messages):
+            if logged_message.message != message:
                 continue
-            if order > logged.order or (order == logged.order and logged is latest[-1] and logged.is_copied(stamp_ns)):
-                logged.order = order
+            if order > logged_message.order or (
+                order == logged_message.order
+                and logged_message is latest_messages[-1]
+                and logged_message.is_copied(stamp_ns)
+            ):
+                logged_message.order = order
                 return True
             break
-        self._latest[side] = [*latest[1 - MAX_LATEST :], _Known(message, order, stamp_ns)]
+        self._latest[side] = [*latest_messages[1 - MAX_LATEST :], _Known(message, order, stamp_ns)]
         return False
 
 

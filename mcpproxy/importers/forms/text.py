@@ -154,10 +154,10 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         if message is None:
             start, failure_count = match.end(), failure_count + 1
             continue
-        before = (b"" if count else prefix) + body[end : match.start()]
+        context_before = (b"" if count else prefix) + body[end : match.start()]
         raw, end, is_whole = message
-        after = body[end : end + MAX_CONTEXT_BYTES] if is_json else b""
-        yield _Message(raw, is_whole, (before[-MAX_CONTEXT_BYTES:] + after).decode("utf-8", "replace"))
+        suffix = body[end : end + MAX_CONTEXT_BYTES] if is_json else b""
+        yield _Message(raw, is_whole, (context_before[-MAX_CONTEXT_BYTES:] + suffix).decode("utf-8", "replace"))
         start, count = end, count + 1
     if not count and _VERSION(body):
         raw_part = _shortened(body)
@@ -179,10 +179,10 @@ def _message(text: bytes, start: int, known_end: int | None) -> tuple[bytes, int
     try:
         value = loads(raw)
     except JSONDecodeError:
-        printed = printed_object(raw.decode("utf-8", "replace"))
-        if printed is None or not _is_message(printed.members):
+        printed_message = printed_object(raw.decode("utf-8", "replace"))
+        if printed_message is None or not _is_message(printed_message.members):
             return None
-        return printed.json, end or len(text), printed.is_whole and end is not None
+        return printed_message.json, end or len(text), printed_message.is_whole and end is not None
     first_value = value[0] if isinstance(value, list) and value else value
     return (raw, end or len(text), True) if isinstance(first_value, dict) and "jsonrpc" in first_value else None
 
@@ -239,7 +239,7 @@ def _told(words: str) -> tuple[Direction | None, bool | None]:
     is_from_client, is_from_server = bool(_FROM_CLIENT(words)), bool(_FROM_SERVER(words))
     named_side: Direction = "c2s" if is_from_client else "s2c"
     groups = [match.lastgroup or "" for match in _WAYS(words)]
-    group = next(reversed([way for way in groups if way in ("out", "in")] or groups), None)
+    group = next(reversed([name for name in groups if name in ("out", "in")] or groups), None)
     return None if is_from_client == is_from_server else named_side, None if group is None else group in _OUT
 
 

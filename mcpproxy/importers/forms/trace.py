@@ -217,8 +217,8 @@ def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
     for word in words:
         if value == word:
             return word
-    *others, last = (f"`{word}`" for word in words)
-    raise InvalidLine(f"expected {', '.join(others)}{' or ' if others else ''}{last} in `{name}`")
+    *other_words, last_word = (f"`{word}`" for word in words)
+    raise InvalidLine(f"expected {', '.join(other_words)}{' or ' if other_words else ''}{last_word} in `{name}`")
 
 
 def _text(values: dict[str, Any], name: str) -> str:
