@@ -203,7 +203,7 @@ class _Conversation:
             self._begin()
 
     def close(self) -> None:
-        """Completes the capture. If the server only started, there is none."""
+        """Completes the capture. If the server only started, there is no capture."""
         if not self._is_used:
             return
         self._begin()
@@ -212,7 +212,7 @@ class _Conversation:
         self._output.close()
 
     def _begin(self) -> None:
-        """Writes the header and what was held back, unless that has been done."""
+        """Writes the header and the events that were held back, unless they are already written."""
         held_events, self._held = self._held, None
         if held_events is None:
             return

@@ -126,7 +126,7 @@ def items_of(
         head, origin = exchange.head, _origin(exchange.url)
         if origin in exchanges_by_origin and speaks_mcp(head, exchange.body):
             paths[origin].add(path_of(head))
-    for exchange in sorted(exchanges, key=lambda logged: logged.begun_ns):
+    for exchange in sorted(exchanges, key=lambda exchange: exchange.begun_ns):
         head, origin = exchange.head, _origin(exchange.url)
         if origin in exchanges_by_origin and (is_metadata(head) or path_of(head) in paths[origin]):
             exchanges_by_origin[origin].append(exchange)
@@ -143,10 +143,12 @@ def items_of(
     yield from (_case(origin, server_exchanges) for origin, server_exchanges in exchanges_by_origin.items())
     if other_count:
         yield Remark(f"skipped {count_text(other_count, 'other exchange')}: not with an MCP server")
-    imported_exchanges = [logged for server_exchanges in exchanges_by_origin.values() for logged in server_exchanges]
+    imported_exchanges = [
+        exchange for server_exchanges in exchanges_by_origin.values() for exchange in server_exchanges
+    ]
     untimed_count = sum(
-        logged.is_stream and bool(logged.answer) and all(event.at_ns is None for event in logged.events)
-        for logged in imported_exchanges
+        exchange.is_stream and bool(exchange.answer) and all(event.at_ns is None for event in exchange.events)
+        for exchange in imported_exchanges
     )
     if untimed_count:
         streams = count_text(untimed_count, "event stream")

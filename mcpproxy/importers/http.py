@@ -132,7 +132,7 @@ class Exchanges:
     ) -> list[PendingRecord]:
         """Adds a whole response, or, unless `complete`, the beginning of one; returns its records.
 
-        `lacks_body` as for a request.
+        `lacks_body` has the same meaning as for a request.
         """
         exchange = self._exchange(number)
         if lacks_body and "response" not in exchange.missing:
@@ -156,8 +156,8 @@ class Exchanges:
     def end(self, number: int, by: str, *, is_cut: bool = False) -> list[PendingRecord]:
         """Ends an exchange whose connection or stream `client` or `server` closed; returns the records.
 
-        A response whose length was not announced is complete when the server closes the connection, unless `is_cut`,
-        which says that the transfer showed the end to be missing.
+        A response whose length was not announced is complete when the server closes the connection, unless `is_cut` is
+        true because the transfer showed that the end was missing.
         """
         exchange = self._exchange(number)
         if exchange.is_over:
@@ -196,7 +196,7 @@ class Exchanges:
 
 
 class _Counts:
-    """Replaces the recorder of the exchanges: provides what they use of it, and counts frames."""
+    """A stand-in for the recorder of live exchanges, which counts frames and redacts nothing."""
 
     def __init__(self) -> None:
         self.frames = {"c2s": 0, "s2c": 0}
@@ -231,7 +231,7 @@ class _Counts:
 
 
 class _Connection:
-    """Replaces the connection of exchanges: provides what they use of it, and collects their records."""
+    """A stand-in for the connection of live exchanges, which collects their records."""
 
     def __init__(self, exchanges: Exchanges, number: int, peer: str) -> None:
         self.exchanges = exchanges
@@ -319,9 +319,9 @@ class _Exchange(ExchangeRecorder):
         """Does nothing, because there was no recorder to bypass."""
 
 
-def _finish(work: Iterator[None] | None) -> None:
-    """Decodes the data that has arrived at once, because no live traffic has to wait for this."""
-    deque(work or (), maxlen=0)
+def _finish(decoder: Iterator[None] | None) -> None:
+    """Runs a decoder to its end at once, because no live traffic waits for it."""
+    deque(decoder or (), maxlen=0)
 
 
 def _text(raw: bytes) -> str:

@@ -81,7 +81,7 @@ class Copier:
             records: redacts everything else.
             account: counts records, frames and replacements.
             reading: the reading of the original, at its beginning.
-            held: the greatest size of all lines that wait.
+            held: the size in bytes that all waiting lines together may have.
             staying: counts the personal numbers in the copy.
             is_unchanged: whether a frame is certain to stay unchanged, so that it need not be parsed.
         """
@@ -212,11 +212,11 @@ class Copier:
             self._account.changed.append(frame.seq)
         return redacted_bytes
 
-    def _count(self, redacted: RedactedBytes) -> None:
+    def _count(self, redacted_bytes: RedactedBytes) -> None:
         """Counts the replacements in a frame, a part or a line of stderr."""
-        self._account.add(redacted.replacements)
-        if redacted.unparsed:
-            self._account.unparsed[redacted.unparsed] += 1
+        self._account.add(redacted_bytes.replacements)
+        if redacted_bytes.unparsed:
+            self._account.unparsed[redacted_bytes.unparsed] += 1
 
     def _count_staying(self, raw: bytes) -> None:
         if self._staying is not None:

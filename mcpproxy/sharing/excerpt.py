@@ -82,9 +82,9 @@ def _counted(record: Record) -> dict[str, object]:
     return {"dir": record.members.get("dir"), "size": size if type(size) is int else 0}
 
 
-def _gap(left_out: list[Record]) -> Record:
+def _gap(left_out_records: list[Record]) -> Record:
     lost_counts: dict[str, dict[str, int]] = {}
-    for record in left_out:
+    for record in left_out_records:
         side = record.members["dir"]
         is_frame = record.rec == "frame" and side in ("c2s", "s2c")
         counts = lost_counts.setdefault(
@@ -92,7 +92,7 @@ def _gap(left_out: list[Record]) -> Record:
         )
         counts["frames" if is_frame else "records"] += 1
         counts["bytes"] += record.members["size"] if record.rec in ("frame", "stderr") else 0
-    first_record, last_record = left_out[0], left_out[-1]
+    first_record, last_record = left_out_records[0], left_out_records[-1]
     return gap(
         first_record.seq,
         last_record.seq,
@@ -104,12 +104,12 @@ def _gap(left_out: list[Record]) -> Record:
     )
 
 
-def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excerpt:
+def excerpt(capture: Capture, message_filter: Filter | None, last_ns: int | None) -> Excerpt:
     """Returns the excerpt that a filter and a time select.
 
     Args:
         capture: the whole capture.
-        only: selects messages; None for all.
+        message_filter: selects messages; None for all.
         last_ns: how long before the end the excerpt begins; None for the whole capture.
     """
     since_ns = 0
@@ -117,7 +117,7 @@ def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excer
         end_ns = max((item.t_ns for item in capture if isinstance(item, Record)), default=0)
         since_ns = max(0, end_ns - last_ns)
     reading = Reading(capture)
-    selection = _Selection(only, since_ns, reading)
+    selection = _Selection(message_filter, since_ns, reading)
     open_parts: dict[object, list[int]] = {}
     for step in reading:
         record, item = step.record, step.item
