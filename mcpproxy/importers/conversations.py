@@ -113,7 +113,7 @@ class Conversations:
         return None
 
     def remarks(self) -> list[str]:
-        """Returns sentences about what is missing from the captures, in addition to those of the form."""
+        """Returns sentences about missing parts of the captures, in addition to the sentence of the form."""
         remarks = []
         if self._partial_count:
             messages = count_text(self._partial_count, "message")

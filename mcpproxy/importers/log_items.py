@@ -111,7 +111,7 @@ Item: TypeAlias = Event | Case | LeftOut | Remark
 
 
 def left_out_if_too_long(number: int, line: bytes) -> LeftOut | None:
-    """Returns the report on a line that is too long, of which `Log.lines` yields only the beginning; otherwise None."""
+    """Returns a report if a line is too long, or else None. `Log.lines` yields only the beginning of such a line."""
     return LeftOut(f"line {number}", TOO_LONG) if len(line) > MAX_INPUT_LINE_BYTES else None
 
 

@@ -21,7 +21,7 @@ _CLOSERS: Final = {"{": "}", "[": "]"}
 
 
 def completed(head: str, omission: str, tail: str = "") -> bytes | None:
-    """Completes a message of which a part is missing; returns None if too little is left to show its kind.
+    """Completes a message with a missing part; returns None if too little is left to show its kind.
 
     A text that was cut ends in `omission`. Values that begin in the missing part are absent. An id at the very end is
     used, because many programs write it there.

@@ -114,7 +114,7 @@ class _Reader:
         self._text, self._offset = text, 0
         self._kind = self._word = ""
         """The next token: its group in `_TOKEN`, and its text. Both are empty at the end, or at an unknown token."""
-        self._match = _TOKEN.scanner(text).match  # type: ignore[attr-defined] # undocumented, but it is what `finditer` uses
+        self._match = _TOKEN.scanner(text).match  # type: ignore[attr-defined] # undocumented, but `finditer` uses it, too
         self._next()
 
     def members(self) -> dict[str, Any]:

@@ -223,7 +223,7 @@ class Copier:
             self._staying.count(raw)
 
     def _count_bytes(self, redacted_bytes: RedactedBytes, size: object) -> None:
-        """Counts the bytes of a frame or a part, and those of them that stay unchanged."""
+        """Counts the bytes of a frame or a part, and the bytes in it that stay unchanged."""
         original_bytes = size if type(size) is int else 0
         replaced_bytes = sum(
             len(replacement.secret.encode("utf-8", "surrogatepass")) for replacement in redacted_bytes.replacements

@@ -75,9 +75,8 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
     is_copy = "redacted_by" in capture.header.members
     for searched_item in searched_items(capture, redactor(known=known), first_pass.is_unchanged):
         if isinstance(searched_item, Damage):
-            if (
-                searched_item.cause != "torn"
-            ):  # a kill leaves an unfinished line, which is not damage to what was recorded
+            # A kill leaves an unfinished line, which does not damage other records.
+            if searched_item.cause != "torn":
                 yield searched_item
             continue
         item = searched_item.item

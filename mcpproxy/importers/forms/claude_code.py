@@ -92,7 +92,7 @@ class _Entry(NamedTuple):
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Returns whether the log begins with an object of Claude Code, or with debug entries of which one names a server."""
+    """Returns whether the log begins with an object of Claude Code, or with debug entries, one of which names a server."""
     lines = first_lines(head, MAX_SNIFFED_LINES)
     if entry_lines := from_first_entry(lines, _OBJECTS):
         objects = _objects(enumerate(entry_lines[:MAX_OBJECT_LINES], 1))

@@ -223,7 +223,7 @@ def _peer(entry: dict[str, Any]) -> str:
 
 
 def _ended_by(entry: dict[str, Any]) -> EndedBy:
-    """Returns what ended the exchange, which mcpproxy's own exports say."""
+    """Returns what ended the exchange. Only mcpproxy's own exports contain this."""
     extension = entry.get("_mcp")
     ended_by = extension.get("endedBy") if isinstance(extension, dict) else None
     return next((value for value in get_args(EndedBy) if value == ended_by), "complete")

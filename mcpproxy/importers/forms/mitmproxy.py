@@ -69,7 +69,7 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
 
 
 class _Flows:
-    """Reads the flows of a file, and counts what it cannot return."""
+    """Reads the flows of a file, and counts other flows and missing bodies."""
 
     def __init__(self) -> None:
         self.others = 0

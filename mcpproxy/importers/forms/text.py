@@ -201,7 +201,7 @@ def _is_message(members: dict[str, Any]) -> bool:
 
 
 def _shortened(body: bytes) -> bytes | None:
-    """Returns what is left of a shortened message, as a message; None if that is too little."""
+    """Completes the rest of a shortened message; returns None if too little is left."""
     starts = [match.start() for match in islice(_OBJECTS(body, 0, MAX_SHORTENED_BYTES), MAX_NESTED)]
     end = body[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace").rstrip()
     for text in (body[start:MAX_SHORTENED_BYTES].decode("utf-8", "replace") for start in starts):
