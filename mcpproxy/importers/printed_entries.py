@@ -48,28 +48,28 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         log: the log.
         find: returns the offset of an object in a line, or None if the line has none.
     """
-    unfinished_entry: _Unfinished | None = None
+    builder: _Unfinished | None = None
     previous_line = b""
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
             continue
         text = _plain(line)
-        is_continuation = unfinished_entry is not None and unfinished_entry.take(text, find)
-        if unfinished_entry is not None and not is_continuation:
-            yield unfinished_entry.entry
-            unfinished_entry, previous_line = None, b""
-        if unfinished_entry is None:
+        is_continuation = builder is not None and builder.take(text, find)
+        if builder is not None and not is_continuation:
+            yield builder.entry
+            builder, previous_line = None, b""
+        if builder is None:
             start = find(text)
             if start is None:
                 previous_line = text
                 continue
-            unfinished_entry, previous_line = _Unfinished(number, previous_line, text, start), b""
-        if unfinished_entry.entry.end is not None:
-            yield unfinished_entry.entry
-            unfinished_entry = None
-    if unfinished_entry is not None:
-        yield unfinished_entry.entry
+            builder, previous_line = _Unfinished(number, previous_line, text, start), b""
+        if builder.entry.end is not None:
+            yield builder.entry
+            builder = None
+    if builder is not None:
+        yield builder.entry
 
 
 class _Unfinished:
@@ -78,7 +78,7 @@ class _Unfinished:
     def __init__(self, number: int, before: bytes, text: bytes, start: int) -> None:
         """`text` is the first line of the entry, and `start` the offset of the object in it."""
         body = text[start:]
-        # Parsing JSON takes a tenth of the time of a search for its end, and spares most entries that search.
+        # Parsing JSON takes a tenth of the time of a search for its end, and most entries need only this.
         self.entry = Entry(number, before, text[:start], [body], len(body) if is_json(body) else None)
         self._nesting: Nesting | None = None
         self._size = len(body) + 1

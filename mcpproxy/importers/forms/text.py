@@ -222,7 +222,7 @@ def _is_identified(message: dict[str, Any]) -> bool:
 def _side(context: str, sent_side: Direction) -> Direction | None:
     """Returns the direction of a message by the words around it, or None if they do not say.
 
-    `sent_side` is the direction of messages that the side with the log sends.
+    `sent_side` is the direction of messages sent by the side that wrote the log.
     """
     named_side, is_sent = _told(_WITHOUT_DIGITS("", context))
     if named_side is not None or is_sent is None:
@@ -244,7 +244,7 @@ def _told(words: str) -> tuple[Direction | None, bool | None]:
 
 
 def _sender(log: Log) -> Direction:
-    """Returns the direction of messages that the side with the log sends; the client's if the log does not show it."""
+    """Returns the direction of messages sent by the side that wrote the log: the client, if the log does not show it."""
     for entry in _entries(Log(io.BytesIO(log.head), log.file_name)):
         for message in _messages(entry):
             if isinstance(message, LeftOut):
