@@ -1,7 +1,7 @@
 """Cases: whole conversations, read completely before any record of them is written.
 
-A case keeps the order of its frames, and each record says which frame it represents: findings in the records can be
-reported for the frames.
+A case keeps the order of its frames, and each record comes with the index of its frame, so that findings in the records
+can be reported for the frames.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ Transport = Literal["stdio", "http", "legacy-sse"]
 Kind = Literal["line", "eof", "req", "res", "head", "sse", "end"]
 
 WIRE: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
-"""The transport's name in a header."""
+"""The name of each transport in the header of a capture."""
 
 
 class Step(NamedTuple):
@@ -34,7 +34,7 @@ class Step(NamedTuple):
     noeol: bool = False
     """Whether the LF of the line is missing."""
     code: int | None = None
-    """How the server exited, if its end of file says so."""
+    """The server's exit code, if the log has it with the end of file."""
     exchange: int = 0
     head: Head | ResponseHead | None = None
     by: str = ""
@@ -44,9 +44,9 @@ class Step(NamedTuple):
     peer: str = ""
     """The client's address, if known."""
     lacks_body: bool = False
-    """Whether a request or response had a body that is not known."""
+    """Whether the request or response had a body that the log does not contain."""
     is_time_exact: bool = True
-    """False if the log has no time of this frame itself."""
+    """False if the log has no time for this frame itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +54,40 @@ class Case:
     """One conversation."""
 
     line: int
-    """The number of its line, from 1."""
+    """The number of the case's line in the log, from 1."""
     name: str
     transport: Transport
     observed_start: bool
-    """False if it begins in the middle."""
+    """False if the case begins in the middle of a conversation."""
     steps: tuple[Step, ...]
-    """Its frames in order."""
+    """The frames of the conversation, in order."""
     members: dict[str, Any]
     """All members of the case as parsed; an import ignores some, such as the expected findings."""
     wall_ns: int | None = None
     """The wall clock at time 0, if known."""
 
     def records(self, form: str = "trace") -> Iterator[tuple[int | None, bytes]]:
-        """Yields the lines of a capture of it, each with the index of the frame that it represents.
+        """Yields the lines of a capture of this case, each with the index of the frame that it represents.
 
         The index is None for the header and the close record. A frame can have several records or, like a comment in a
         stream, none.
 
         Args:
-            form: what was imported, as `--from` names it.
+            form: the form of the log, as `--from` names it.
         """
         lines = CaptureLines()
-        wire, wall_ns = WIRE[self.transport], self.wall_ns
-        yield None, lines.header(form, wire, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
+        header_transport, wall_ns = WIRE[self.transport], self.wall_ns
+        yield None, lines.header(form, header_transport, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
         pipes = Pipes()
         exchanges = Exchanges(self._endpoints())
-        entries = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
+        records = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
         t_ns = 0
-        for index, entry in entries:
-            # Records that only the end reveals may belong to a much earlier frame.
+        for index, record in records:
+            # A record that is only known at the end may belong to a much earlier frame.
             step = self.steps[index]
             t_ns = max(t_ns, step.t_ns)
-            is_exact = step.is_time_exact or entry.rec != "frame"
-            yield index, lines.line(t_ns, entry.rec, entry.middle if is_exact else with_inexact_time(entry.middle))
+            is_exact = step.is_time_exact or record.rec != "frame"
+            yield index, lines.line(t_ns, record.rec, record.middle if is_exact else with_inexact_time(record.middle))
         totals = pipes.totals() if self.transport == "stdio" else exchanges.totals()
         yield (
             None,
@@ -95,34 +95,35 @@ class Case:
         )
 
     def _of_stdio(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
-        last = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
+        last_lines = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
         for index, step in enumerate(self.steps):
             if step.kind == "eof":
-                entries = pipes.eof(step.dir)
+                records = pipes.eof(step.dir)
                 if step.code is not None:
-                    entries += pipes.exited(step.code)
+                    records += pipes.exited(step.code)
             else:
-                entries = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
-                if last[step.dir] == index:
-                    # Recorded here and not where the pipe ends, so that an error in it is reported for this frame.
-                    entries += pipes.rest(step.dir)
-            for entry in entries:
-                yield index, entry
+                records = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
+                if last_lines[step.dir] == index:
+                    # An incomplete line is recorded here, not at the end of the pipe, so that its errors are reported
+                    # for this frame.
+                    records += pipes.rest(step.dir)
+            for record in records:
+                yield index, record
 
     def _of_http(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
-        latest: dict[int, int] = {}
+        latest_steps: dict[int, int] = {}
         for index, step in enumerate(self.steps):
             exchanges.at_ns = step.t_ns
-            latest[step.exchange] = index
-            for entry in _happened(exchanges, step):
-                yield index, entry
-        for number, entry in exchanges.rest():
-            yield latest[number], entry
+            latest_steps[step.exchange] = index
+            for record in _happened(exchanges, step):
+                yield index, record
+        for number, record in exchanges.rest():
+            yield latest_steps[number], record
 
     def _endpoints(self) -> set[bytes]:
-        """The server's paths, one of which `serve` would have been given; empty if no request shows them.
+        """The paths at which the server speaks MCP; empty if no request shows them.
 
-        On the older transport that is the stream's path. Traffic elsewhere is recognised by its content.
+        With the older transport, this is the path of the stream. Traffic at other paths is recognised by its content.
         """
         requests = [(step.head, step.raw) for step in self.steps if isinstance(step.head, Head)]
         if self.transport == "legacy-sse":
@@ -135,8 +136,8 @@ def _happened(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
     if isinstance(step.head, Head):
         return exchanges.request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
     if isinstance(step.head, ResponseHead):
-        complete = step.kind == "res"
-        return exchanges.response(number, step.head, step.raw, complete=complete, lacks_body=step.lacks_body)
+        is_complete = step.kind == "res"
+        return exchanges.response(number, step.head, step.raw, complete=is_complete, lacks_body=step.lacks_body)
     if step.kind == "sse":
         return exchanges.more(number, step.raw)
     return exchanges.end(number, step.by, is_cut=step.is_cut)

@@ -1,4 +1,4 @@
-"""Tells whether a frame opens a conversation."""
+"""Decides whether a frame opens a conversation."""
 
 from typing import Any, Final
 

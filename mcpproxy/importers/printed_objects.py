@@ -1,7 +1,7 @@
-"""Objects as Python and JavaScript print them: `Request(id=1, params={'a': None})`, `{ id: 1, params: [Object] }`.
+"""Reads objects that Python or JavaScript printed: `Request(id=1, params={'a': None})`, `{ id: 1, params: [Object] }`.
 
-What they print is not JSON, and may leave out what is nested, or be cut by a log. The reader is linear and bounded in
-depth. Most objects differ from JSON only in their quotes, and the parser of JSON reads those, several times as fast.
+Printed objects are not JSON. They may lack nested values, and a log may have cut them. The reader takes linear time and
+limits the depth. Most objects differ from JSON only in their quotes. The JSON parser reads these several times as fast.
 """
 
 import re
@@ -13,7 +13,7 @@ from orjson import JSONDecodeError, loads
 from mcpproxy.importers.source import json_of
 
 MAX_PRINTED_DEPTH: Final = 100
-"""Objects within objects; JavaScript prints three by default."""
+"""Levels of nesting. JavaScript prints three by default."""
 _TOKEN: Final = re.compile(
     r"""\s*+(?:(?P<text>b?(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`))
     | (?P<skipped>\#[^\n]*+|\[Object:\ null\ prototype\]|<ref\ \*\d+>)
@@ -33,58 +33,58 @@ _BYTES: Final = re.compile(
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 _WORDS: Final = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _NOT_JSON: Final = re.compile(r"""["\\`\x00]|[0-9]{16}""").search
-"""What makes a text differ from JSON in more than the quotes: other quotes, escapes, and numbers that JSON's parser may
-round."""
+"""Matches what the JSON parser could misread once the quotes are replaced: other quotes, escapes, and long numbers,
+which it may round."""
 _UNQUOTED_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*+)(?=:)")
 _HIDDEN: Final = object()
-"""A value that was not printed."""
+"""Represents a value that was not printed."""
 _UNDEFINED: Final = object()
-"""A value that JSON leaves out."""
+"""Represents `undefined`, which JSON leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedObject:
-    """An object that was printed."""
+    """An object that was read from its printed form."""
 
     members: dict[str, Any]
     is_whole: bool
-    """Whether all of it was printed; members that were not are absent."""
+    """Whether all of the object was printed. Members that were not printed are absent."""
 
     @property
     def json(self) -> bytes:
-        """It as JSON."""
+        """The object as JSON."""
         return json_of(self.members)
 
 
 def printed_object(text: str) -> PrintedObject | None:
-    """Returns the object with which a text begins, as far as it goes; None if there is none.
+    """Returns the object at the beginning of a text, which may be cut; None if there is none.
 
     Args:
-        text: `{'a': 1}` or `{ a: 1 }`, with or without the name of a class in front; `Name(a=1)`; or `a=1 b=2`. What
-            follows it is ignored.
+        text: `{'a': 1}` or `{ a: 1 }`, with or without the name of a class before it; `Name(a=1)`; or `a=1 b=2`. Text
+            after the object is ignored.
     """
     members = json_like_members(text)
     return printed_token_by_token(text) if members is None else PrintedObject(members, is_whole=True)
 
 
 def json_like_members(text: str) -> dict[str, Any] | None:
-    """Returns the members of an object that would be JSON with the quotes of JSON; None for other texts."""
+    """Returns the members of an object that differs from JSON only in its quotes; None for other texts."""
     if not text.startswith("{") or _NOT_JSON(text) or text.count("{") + text.count("[") > MAX_PRINTED_DEPTH:
         return None
-    pieces = text.split("'")
-    if not len(pieces) % 2:
+    parts = text.split("'")
+    if not len(parts) % 2:
         return None
-    # Every other piece is a string, in which nothing may change.
-    pieces[::2] = '"'.join(_UNQUOTED_NAME.split("\0".join(pieces[::2]))).split("\0")
+    # Every other piece is a string and must not change.
+    parts[::2] = '"'.join(_UNQUOTED_NAME.split("\0".join(parts[::2]))).split("\0")
     try:
-        members = loads('"'.join(pieces))
+        members = loads('"'.join(parts))
     except JSONDecodeError:
         return None
     return members if isinstance(members, dict) else None
 
 
 def printed_token_by_token(text: str) -> PrintedObject | None:
-    """Returns the same as `printed_object`, for any text."""
+    """Returns the same as `printed_object`, without trying the JSON parser first."""
     reader = _Reader(text)
     try:
         members = reader.members()
@@ -94,27 +94,27 @@ def printed_token_by_token(text: str) -> PrintedObject | None:
 
 
 def printed_bytes(text: str) -> tuple[bytes, bool] | None:
-    """Returns the bytes that Python printed at the beginning of a text, as `b'…'`, and whether they end there.
+    """Returns the bytes that Python printed (`b'…'`) at the beginning of a text, and whether they have a closing quote.
 
-    None if there are none.
+    Returns None if the text does not begin with bytes.
     """
     match = _BYTES(text)
     return match and (_unescaped(match["text"]).encode("latin-1", "replace"), bool(match["end"]))
 
 
 class _Unreadable(Exception):
-    """A text is not an object that was printed."""
+    """A text is not a printed object."""
 
 
 class _Reader:
-    """Reads a text from its beginning."""
+    """Reads the printed object at the beginning of a text."""
 
     def __init__(self, text: str) -> None:
         self.is_whole = True
         self._text, self._offset = text, 0
         self._kind = self._word = ""
-        """The next token: which group of `_TOKEN` it is, and its text; empty where the text ends or makes no sense."""
-        self._match = _TOKEN.scanner(text).match  # type: ignore[attr-defined] # undocumented, but it is what `finditer` uses
+        """The next token: its group in `_TOKEN`, and its text. Both are empty at the end, or at an unknown token."""
+        self._match = _TOKEN.scanner(text).match  # type: ignore[attr-defined] # undocumented, but `finditer` uses it, too
         self._next()
 
     def members(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class _Reader:
         return True
 
     def _is_cut(self) -> bool:
-        """Whether the text ends here, or goes on with something that is never printed."""
+        """Returns whether the text ends here or continues with an unknown token; then the object is not whole."""
         self.is_whole &= bool(self._kind)
         return not self._kind
 
@@ -189,11 +189,11 @@ class _Reader:
         return _UNDEFINED if word == "undefined" else _HIDDEN
 
     def _called(self, depth: int) -> Any:
-        """The arguments of a constructor: its names and values, or its only value."""
+        """Reads the arguments of a constructor; returns its names and values, or its only value."""
         if self._names_argument:
             return self._pairs("=", ")", depth)
         items = self._items(")", depth)
-        # `Map(1) { … }` of JavaScript.
+        # JavaScript prints `Map(1) { … }`.
         if self._takes("{"):
             return self._pairs("=", "}", depth)
         return items[0] if len(items) == 1 else self._hidden()
@@ -202,8 +202,8 @@ class _Reader:
         self.is_whole = False
         return _HIDDEN
 
-    def _pairs(self, mark: str, end: str, depth: int) -> dict[str, Any]:
-        """Names and values up to `end`, or to something else if `end` is empty."""
+    def _pairs(self, separator: str, end: str, depth: int) -> dict[str, Any]:
+        """Reads names and values up to `end`, or, if that is empty, up to anything else."""
         pairs: dict[str, Any] = {}
         while not (end and self._takes(end)):
             if self._kind == "more":
@@ -213,13 +213,13 @@ class _Reader:
             if not end and not self._names_argument:
                 return pairs
             name = self._name()
-            if not self._takes(mark):
+            if not self._takes(separator):
                 if self._is_cut():
                     return pairs
                 raise _Unreadable
             value = self._value(depth + 1)
             # The Python SDK sends no members of its models without a value, except the id of an error.
-            is_unset = mark == "=" and value is None and name != "id"
+            is_unset = separator == "=" and value is None and name != "id"
             if value is not _HIDDEN and value is not _UNDEFINED and not is_unset:
                 pairs[name] = value
             if not self._takes(",") and self._word != end and end and not self._is_cut():
@@ -252,7 +252,7 @@ class _Reader:
         return items
 
     def _string(self) -> str:
-        """A string, which JavaScript may have split: `'a\\n' + 'b'`."""
+        """Reads a string, which JavaScript may have split: `'a\\n' + 'b'`."""
         parts = [_unescaped(self._word.removeprefix("b")[1:-1])]
         self._next()
         while self._takes("+") and not self._is_cut():
@@ -271,8 +271,8 @@ def _unescaped(text: str) -> str:
 
 
 def _character(match: re.Match[str]) -> str:
-    letter = match[5]
-    if letter is not None:
-        return _LETTERS.get(letter, letter)
+    escaped_char = match[5]
+    if escaped_char is not None:
+        return _LETTERS.get(escaped_char, escaped_char)
     code = int(next(digits for digits in match.groups()[:4] if digits), 16)
     return chr(code) if code <= 0x10FFFF else "\ufffd"

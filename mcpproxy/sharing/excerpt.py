@@ -1,8 +1,8 @@
-"""Leaves out what a user does not want to share, in whole exchanges, and puts gaps in its place.
+"""Leaves out what a user does not want to share, always whole exchanges, and puts gaps in its place.
 
-A request and its response stay together, and the handshake always stays, because everything else depends on it. What is
-not traffic (processes, signals, ends of streams) stays too; stderr stays only if the excerpt is by time. So does a
-record of unknown type, which can hold anything.
+A request and its response stay together, and the handshake always stays, because everything else depends on it. Records
+that are not traffic (processes, signals, ends of streams) stay, too. Stderr stays only if the excerpt is by time. The
+same applies to records of unknown type, which can contain anything.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,38 +26,38 @@ _NO_TRAFFIC: Final = frozenset({"header", "eof", "process", "signal", "gap", "cl
 
 @dataclass
 class Excerpt:
-    """Which records of a capture stay."""
+    """Selects the records of a capture that stay."""
 
     frames: set[int] = field(default_factory=set)
     """Numbers of frames."""
     exchanges: set[int] = field(default_factory=set)
     """Numbers of HTTP exchanges."""
     parts: dict[int, int] = field(default_factory=dict)
-    """Number of a part → number of its frame."""
+    """The number of each part, and the number of its frame."""
     since_ns: int = 0
     """Stderr and records of unknown type before this stamp are left out."""
     is_by_time: bool = True
-    """Whether no filter selects messages: then stderr and records of unknown type can stay."""
+    """Whether only the time selects, and no filter. Then stderr and records of unknown type can stay."""
     left_out: int = 0
-    """How many records have been left out so far."""
+    """The number of records left out so far."""
     unknown_left_out: int = 0
-    """How many of these are of an unknown type."""
+    """The number of these records that have an unknown type."""
 
     def __call__(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that stay, with gaps for the others."""
-        left_out: list[Record] = []
+        """Yields the records that stay, and gaps in place of the others."""
+        gap_records: list[Record] = []
         for record in records:
             if not self._takes(record):
                 self.left_out += 1
                 self.unknown_left_out += record.rec not in KNOWN_TYPES
-                left_out.append(record._replace(line=b"", members=_counted(record)))
+                gap_records.append(record._replace(line=b"", members=_counted(record)))
                 continue
-            if left_out:
-                yield _gap(left_out)
-                left_out = []
+            if gap_records:
+                yield _gap(gap_records)
+                gap_records = []
             yield record
-        if left_out:
-            yield _gap(left_out)
+        if gap_records:
+            yield _gap(gap_records)
 
     def _takes(self, record: Record) -> bool:
         values = record.members
@@ -77,39 +77,47 @@ class Excerpt:
 
 
 def _counted(record: Record) -> dict[str, object]:
-    """What a gap says about a record."""
+    """Returns the members of a record that are needed to count it in a gap."""
     size = record.members.get("size")
     return {"dir": record.members.get("dir"), "size": size if type(size) is int else 0}
 
 
-def _gap(left_out: list[Record]) -> Record:
-    lost: dict[str, dict[str, int]] = {}
-    for record in left_out:
+def _gap(left_out_records: list[Record]) -> Record:
+    lost_counts: dict[str, dict[str, int]] = {}
+    for record in left_out_records:
         side = record.members["dir"]
         is_frame = record.rec == "frame" and side in ("c2s", "s2c")
-        counts = lost.setdefault(
+        counts = lost_counts.setdefault(
             str(side) if is_frame else "other", {"frames" if is_frame else "records": 0, "bytes": 0}
         )
         counts["frames" if is_frame else "records"] += 1
         counts["bytes"] += record.members["size"] if record.rec in ("frame", "stderr") else 0
-    first, last = left_out[0], left_out[-1]
-    return gap(first.seq, last.seq, last.t_ns, "excerpt", from_ns=first.t_ns, to_ns=last.t_ns, lost=lost)
+    first_record, last_record = left_out_records[0], left_out_records[-1]
+    return gap(
+        first_record.seq,
+        last_record.seq,
+        last_record.t_ns,
+        "excerpt",
+        from_ns=first_record.t_ns,
+        to_ns=last_record.t_ns,
+        lost=lost_counts,
+    )
 
 
-def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excerpt:
-    """The excerpt that a filter and a time select.
+def excerpt(capture: Capture, message_filter: Filter | None, last_ns: int | None) -> Excerpt:
+    """Returns the excerpt that a filter and a time select.
 
     Args:
         capture: the whole capture.
-        only: selects messages; None for all.
-        last_ns: how long before the end it begins; None for all.
+        message_filter: selects messages; None for all.
+        last_ns: how long before the end the excerpt begins; None for the whole capture.
     """
     since_ns = 0
     if last_ns is not None:
         end_ns = max((item.t_ns for item in capture if isinstance(item, Record)), default=0)
         since_ns = max(0, end_ns - last_ns)
     reading = Reading(capture)
-    selection = _Selection(only, since_ns, reading)
+    selection = _Selection(message_filter, since_ns, reading)
     open_parts: dict[object, list[int]] = {}
     for step in reading:
         record, item = step.record, step.item
@@ -134,20 +142,24 @@ class _Selection:
         self._fold = reading.fold
 
     def take(self, step: Step) -> None:
-        """Process the next step."""
+        """Selects the messages of the next step."""
         for context in step.messages:
             call = context.answered
             if call is None:
                 if _opens(context.message) or self._wants(context):
                     self._keep(context.message)
                 continue
-            is_kept = not self.excerpt.frames.isdisjoint(frame.seq for frame in call.request.frames)
-            if is_kept or self._wants(context) or (self._is_late(context.message) and self._wants_request(call)):
+            has_kept_request = not self.excerpt.frames.isdisjoint(frame.seq for frame in call.request.frames)
+            if (
+                has_kept_request
+                or self._wants(context)
+                or (self._is_late(context.message) and self._wants_request(call))
+            ):
                 self._keep(call.request)
                 self._keep(context.message)
 
     def finish(self) -> None:
-        """The capture has ended, so the outcome of requests without a response is known."""
+        """Selects unanswered requests at the end of the capture, when their outcome is known."""
         for call in self._fold.open_calls():
             if call.session is not None and self._is_late(call.request) and self._wants_request(call):
                 self._keep(call.request)

@@ -1,4 +1,4 @@
-"""The kinds of what is replaced, as far as the code treats some differently from others."""
+"""The kinds of secrets that the code treats differently from others."""
 
 from typing import Final
 
@@ -26,19 +26,19 @@ UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset(
     {"host", "ip-address", "user-word", "card-number", "url-parameter", KNOWN_VALUE}
     | {f"{KNOWN_VALUE}{_IN}{encoding}" for encoding in _ENCODINGS}
 )
-"""Kinds that are left alone in ids, cursors and other words of the protocol."""
+"""Kinds that are not replaced in ids, cursors and other values of the protocol."""
 
 
 def kind_in_encoding(kind: str, encoding: str) -> str:
-    """The kind of a secret that is encoded, such as `secret-in-base64`; of several encodings, it has the outermost."""
-    plain = kind.partition(_IN)[0]
-    if plain not in ("personal", KNOWN_VALUE):
-        plain = "personal" if plain in PERSONAL or plain == "card-number" else "secret"
-    return f"{plain}{_IN}{encoding}"
+    """Returns the kind of an encoded secret, such as `secret-in-base64`, with the outermost of several encodings."""
+    family = kind.partition(_IN)[0]
+    if family not in ("personal", KNOWN_VALUE):
+        family = "personal" if family in PERSONAL or family == "card-number" else "secret"
+    return f"{family}{_IN}{encoding}"
 
 
 def is_known_value(kind: str) -> bool:
-    """Whether a kind is that of a value which was recognised elsewhere, encoded or not."""
+    """Whether a kind is that of a value that was recognised elsewhere, encoded or not."""
     return kind.startswith(KNOWN_VALUE)
 
 

@@ -1,6 +1,6 @@
-"""Logins as programs write them: `.netrc`, Oracle's `user/password@`, and passwords among the options of commands.
+"""Finds logins in the notations of programs: `.netrc`, Oracle's `user/password@`, and passwords in command options.
 
-Everything takes linear time.
+The time is linear in the text.
 """
 
 import re
@@ -22,7 +22,7 @@ _ORACLE: Final = re.compile(
     r"@(?://)?+(?P<host>[\w.-]{1,255}+)?+"
 )
 _SEPARATOR: Final = r"(?:\"?[ \t]{1,9}+|[\"'],[ \t]{0,4}+[\"']|\"\x1f\n(?:[^=\"\n]{0,60}+=\")?+)"
-"""Between the words of a command: also if it is a list in JSON, and if the words are the values of a document."""
+"""Separates the words of a command, which may also be items of a JSON list or values of a document."""
 _WORD: Final = r"(?:'(?!,)[^'\n]{0,200}+'|\"(?!,)[^\"\n\x1f]{0,200}+\"|[^\s'\"|;&<>`\x1f]{1,300}+){1,4}+"
 _COMMAND: Final = re.compile(
     r"(?<![\w.-])(?P<program>mysql(?:dump|admin|import|check|show|slap|binlog|pump|sh)?"
@@ -39,9 +39,9 @@ _SEPARATE: Final = {
     "sqlcmd": re.compile(rf"(?<=[ \t\"'])-P(?:{_SEPARATOR})?+{_VALUE}"),
     "mongo": re.compile(rf"(?<=[ \t\"'])(?:-p|--password){_SEPARATOR}{_VALUE}"),
 }
-"""How the programs take a password that may be a word of its own; all others are MySQL's."""
+"""The options of programs that accept a password as a separate word. All other programs have MySQL's options."""
 _PORTS: Final = re.compile(r"[0-9.:]{1,40}(?:/tcp|/udp)?").fullmatch
-"""What follows `-p` if `mysql` is the name of a container: `-p3306:3306`."""
+"""Matches what follows `-p` if `mysql` is the name of a container: `-p3306:3306`."""
 
 
 _COMMAND_MARKS: Final = ("mysql", "mariadb", "mycli", "sshpass", "redis-cli", "sqlcmd", "mongo")
@@ -58,7 +58,7 @@ class LoginPart(NamedTuple):
 
 
 def logins(text: str) -> Iterator[LoginPart]:
-    """The parts of the logins in a text, and the hosts of Oracle's addresses without a login."""
+    """Yields the parts of the logins in a text, and the hosts in Oracle addresses without a login."""
     if "password" in text and ("machine" in text or "default" in text):
         yield from _netrc(text)
     if any(mark in text for mark in _ORACLE_MARKS):

@@ -1,4 +1,4 @@
-"""What the name of a member, or the path to it, says about its value: a secret, or one of the protocol's own words."""
+"""Decides by the name of a member, or by the path to it, whether its value is a secret or belongs to the protocol."""
 
 import re
 from functools import lru_cache
@@ -22,7 +22,7 @@ from mcpproxy.sharing.word_lists import (
 _VARIABLE: Final = re.compile(
     r"[A-Z0-9]++(?:_[A-Z0-9]++)*?_(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?|DSN|WEBHOOK)"
 ).fullmatch
-"""An environment variable."""
+"""Matches the name of an environment variable with a secret."""
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _BETWEEN_WORDS: Final = {ord(character): None for character in "_-. "}
@@ -30,17 +30,17 @@ _SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 _NAMED: Final = frozenset(
     {("result", "tools"), ("result", "prompts"), ("params", "ref"), ("params", "argument"), ("params", "tools")}
 )
-"""Where members `name` name tools, prompts and their arguments."""
+"""The first two steps of paths to members `name` that name tools, prompts and their arguments."""
 _MAX_NAME_CHARS: Final = 100
 
 
 @lru_cache(4096)
 def holds_secret(name: str) -> bool:
-    """Whether a text under this name is a secret, regardless of what it looks like."""
+    """Whether a text under this name is a secret, regardless of its form."""
     if len(name) > _MAX_NAME_CHARS or name in ("PWD", "OLDPWD"):  # directories
         return False
-    plain = name.lower().translate(_BETWEEN_WORDS)
-    return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
+    normalized_name = name.lower().translate(_BETWEEN_WORDS)
+    return normalized_name in SECRET_NAMES or normalized_name.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
 
 
 @lru_cache(4096)
@@ -56,12 +56,12 @@ def holds_phone_number(name: str) -> bool:
 
 
 def is_harmless(value: str) -> bool:
-    """Whether a value is harmless even under such a name."""
+    """Whether a value is harmless even under the name of a secret."""
     return value.lower() in HARMLESS or is_placeholder(value)
 
 
 def is_protocol(path: Path) -> bool:
-    """Whether a value belongs to the protocol, so that only unmistakable secrets in it are replaced."""
+    """Whether a value belongs to the protocol. Only unmistakable secrets in such a value are replaced."""
     steps = _in_message(path)
     if len(steps) == 1:
         return steps[0] in _TOP
@@ -77,18 +77,18 @@ def is_protocol(path: Path) -> bool:
 
 
 def _is_task_id(steps: list[str]) -> bool:
-    """Whether a value in a result is the id of the task that was created, or of one in a list."""
+    """Whether a value in a result is the id of the created task, or of a task in a list."""
     return steps[-1] == "taskId" and (
         steps[:-1] == ["result", "task"] or (len(steps) == 4 and steps[:2] == ["result", "tasks"])
     )
 
 
 def is_definition(path: Path, *, is_name: bool = False) -> bool:
-    """Whether a value, or the name of a member, defines what later messages refer to: a tool, an argument, a schema.
+    """Whether a value or a member's name defines something that later messages refer to: a tool, an argument, a schema.
 
     Args:
-        path: the path to the value, or to the value that the name names.
-        is_name: whether it is the name of a member.
+        path: the path to the value; for a name, the path to the value that it names.
+        is_name: whether to judge the name of the member, not its value.
     """
     steps = _in_message(path)
     if not _SCHEMAS.isdisjoint(steps[:-1]):
@@ -105,7 +105,7 @@ def is_payload(path: Path) -> bool:
 
 
 def is_client_metadata(path: Path) -> bool:
-    """Whether a value is one that a client adds for its own use, such as a host's session, workspace or sandbox."""
+    """Whether a client added a value for its own use, such as a host's session, workspace or sandbox."""
     steps = _in_message(path)
     return len(steps) > 2 and steps[:2] == ["params", "_meta"] and not _is_known_meta(steps[2])
 
@@ -115,6 +115,6 @@ def _is_known_meta(name: str) -> bool:
 
 
 def _in_message(path: Path) -> list[str]:
-    """The steps in one message; the first of a batch's is the number of the message."""
+    """Returns the steps of a path within its message. In a batch, the first step is the index of the message."""
     steps = steps_of(path)
     return steps[1:] if steps and steps[0].isdigit() else steps

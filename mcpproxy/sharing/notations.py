@@ -1,6 +1,6 @@
-"""Secrets that a notation reveals: options of commands, XML, SQL, `.pgpass`, environment variables, password hashes.
+"""Finds secrets by their notation: command options, XML, SQL, `.pgpass`, environment variables, password hashes.
 
-Every pattern takes linear time, and is tried only if a text has a mark without which it cannot match.
+Every pattern takes linear time, and is tried only if the text contains a mark that every match must have.
 """
 
 import re
@@ -20,15 +20,15 @@ class _Notation(NamedTuple):
     """A notation for secrets."""
 
     marks: tuple[str, ...]
-    """One of them is in every text in this notation."""
+    """Every text in this notation contains one of these."""
     pattern: re.Pattern[str]
-    """Its group `value` is the secret."""
+    """The pattern whose group `value` matches the secret."""
     holds: Callable[[re.Match[str]], bool]
-    """Whether a match is a secret."""
+    """Returns whether a match is a secret."""
 
 
 def _value(match: re.Match[str]) -> str:
-    """The secret, without the punctuation of the sentence that ends with it."""
+    """Returns the value of a match, without the punctuation of a sentence that ends with it."""
     start, end = match.span("value")
     return match.string[start : end_of_word(match.string, start, end)]
 
@@ -50,9 +50,9 @@ def _is_password(match: re.Match[str]) -> bool:
 
 def _is_key(match: re.Match[str]) -> bool:
     value = _value(match)
-    has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    has_digits_and_letters = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     # `S3_SSE_KEY = "fs.s3.sse.enabled"` is the name of a setting.
-    return len(value) >= _MIN_VARIABLE_CHARS and has_both and "." not in value and is_random(value)
+    return len(value) >= _MIN_VARIABLE_CHARS and has_digits_and_letters and "." not in value and is_random(value)
 
 
 def _is_always(_match: re.Match[str]) -> bool:
@@ -136,7 +136,7 @@ _NOTATIONS: Final = (
 
 
 def noted(text: str) -> Iterator[Secret]:
-    """Yields the secrets that a notation reveals."""
+    """Yields the secrets that their notation reveals."""
     for marks, pattern, holds in _NOTATIONS:
         if any(mark in text for mark in marks):
             for match in pattern.finditer(text):

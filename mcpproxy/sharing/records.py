@@ -1,9 +1,8 @@
 """Redacts the records of a capture that are not frames: the header, HTTP heads and addresses, everything else.
 
-Their values are hashes already where the recorder met a secret (FORMAT.md, Privacy), but hashes by the user's lasting
-key, with which two shares could be compared; so they are hashed again. Names of environment variables,
-the directory and the parent processes are dropped; of the command, the launcher, the package and the names of options
-stay.
+The recorder has already hashed the secrets in them (FORMAT.md, Privacy), but with the user's lasting key, so that two
+shares could be compared. So these hashes are hashed again. Names of environment variables, the directory and the parent
+processes are replaced. Of the command, the launcher, the package and the names of options stay.
 """
 
 import re
@@ -20,19 +19,19 @@ from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.word_lists import LAUNCHERS
 
 _MAX_RECORD_DEPTH: Final = 50
-"""Levels of values in a record that are copied."""
+"""Levels of nesting in a record that are copied."""
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
 _ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
-"""Characters that make an address invalid, and must stay."""
+"""Matches characters that make an address invalid. The address in the copy must be invalid, too."""
 _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
-"""They pair exchanges; a recorder has hashed the first already."""
+"""Headers that pair exchanges. A recorder has hashed the first one already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "public", "via"})
 _FIXED: Final = frozenset({"seq", "rec", "t_ns", "crc"})
 KNOWN_TYPES: Final = frozenset(
     {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}
 )
-"""The types of records that this version knows; a record of any other type can hold anything."""
+"""The record types that this version knows. A record of any other type can contain anything."""
 REDACTIONS: Final = ("argv", "env", "cwd", "parents", "headers", "path", "query", "bodies", "stderr")
 
 
@@ -40,12 +39,12 @@ class RecordRedactor:
     """Redacts records for one share."""
 
     def __init__(self, redactor: Redactor, machine: tuple[str, bool] | None = None) -> None:
-        """Create a redactor.
+        """Creates a redactor.
 
         Args:
             redactor: redacts texts.
-            machine: the name for the machine in headers, and whether a user chose it; None if a chosen name stays and a
-                host name is replaced.
+            machine: the machine name for headers, and whether a user chose it. None keeps a chosen name and replaces a
+                host name.
         """
         self._redactor = redactor
         self._machine = machine
@@ -53,18 +52,18 @@ class RecordRedactor:
         self._made: list[Replacement] = []
         self._heads = FieldRedactor(self._hash, self._clean)
 
-    def members(self, values: dict[str, Any], made: list[Replacement]) -> dict[str, Any]:
-        """The members of a record to share, without number, type, stamp and checksum."""
-        self._made = made
-        own = {name: value for name, value in values.items() if name not in _FIXED}
+    def members(self, values: dict[str, Any], replacements: list[Replacement]) -> dict[str, Any]:
+        """Returns the redacted members of a record, without number, type, stamp and checksum."""
+        self._made = replacements
+        redactable_values = {name: value for name, value in values.items() if name not in _FIXED}
         if values["rec"] not in KNOWN_TYPES and not self.keeps_bodies:
-            return {self._text(name): self._body(value) for name, value in own.items()}
-        handle = {"header": self._header, "exchange": self._exchange}.get(values["rec"], self._other)
-        return handle(own)
+            return {self._text(name): self._body(value) for name, value in redactable_values.items()}
+        redact = {"header": self._header, "exchange": self._exchange}.get(values["rec"], self._other)
+        return redact(redactable_values)
 
-    def text(self, text: str, made: list[Replacement]) -> str:
-        """A text of a record, such as the id of an event."""
-        self._made = made
+    def text(self, text: str, replacements: list[Replacement]) -> str:
+        """Redacts a text of a record, such as the id of an event."""
+        self._made = replacements
         return self._text(text)
 
     # --- pseudonyms
@@ -77,17 +76,17 @@ class RecordRedactor:
         return pseudonym
 
     def _clean(self, address: bytes) -> str:
-        """An address with its host, and everything that a recorder hashes, replaced."""
-        cleaned = self._text(clean_address(address, self._hash))
-        return cleaned + " " if _ODD_IN_ADDRESS(address) else cleaned
+        """Redacts an address: replaces its host, and everything that a recorder hashes."""
+        redacted_address = self._text(clean_address(address, self._hash))
+        return redacted_address + " " if _ODD_IN_ADDRESS(address) else redacted_address
 
     def _text(self, text: str) -> str:
-        """Any text: hashes are hashed again, secrets replaced."""
-        renewed = _HASH.sub(lambda match: self._redactor.pseudonyms.tag(match[0]), text)
-        return self._redactor.text(renewed, self._made)
+        """Redacts any text: hashes the hashes again, and replaces secrets."""
+        rehashed_text = _HASH.sub(lambda match: self._redactor.pseudonyms.tag(match[0]), text)
+        return self._redactor.text(rehashed_text, self._made)
 
     def _value(self, value: Any, depth: int = 0) -> Any:
-        """Any value of a record."""
+        """Redacts any value of a record."""
         if isinstance(value, str):
             return self._text(value)
         if depth > _MAX_RECORD_DEPTH:
@@ -99,7 +98,7 @@ class RecordRedactor:
         return value
 
     def _body(self, value: Any, depth: int = 0) -> Any:
-        """Any value with all texts and numbers in it replaced, regardless of what they look like."""
+        """Replaces all texts and numbers in a value, whether or not they look like secrets."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -115,40 +114,43 @@ class RecordRedactor:
 
     # --- records
 
-    def _header(self, own: dict[str, Any]) -> dict[str, Any]:
-        make = self._redactor.pseudonyms
-        changed: dict[str, Any] = {}
-        for name, value in own.items():
+    def _header(self, values: dict[str, Any]) -> dict[str, Any]:
+        pseudonyms = self._redactor.pseudonyms
+        redacted_values: dict[str, Any] = {}
+        for name, value in values.items():
             if (name == "capture" and isinstance(value, str)) or (name == "boot_id" and isinstance(value, str)):
-                changed[name] = make.identifier(value)
+                redacted_values[name] = pseudonyms.identifier(value)
             elif name == "argv" and isinstance(value, list):
-                changed[name] = self._command([str(word) for word in value])
+                redacted_values[name] = self._command([str(word) for word in value])
             elif name == "env" and isinstance(value, dict):
-                changed[name] = {
-                    self._all("environment", str(key)): self._hash(str(of).encode()) for key, of in value.items()
+                redacted_values[name] = {
+                    self._all("environment", str(key)): self._hash(str(env_value).encode())
+                    for key, env_value in value.items()
                 }
             elif name == "cwd" and isinstance(value, str):
-                changed[name] = self._all("directory", value)
+                redacted_values[name] = self._all("directory", value)
             elif name == "parents" and isinstance(value, list):
-                changed[name] = [self._parent(parent) for parent in value if isinstance(parent, dict)]
+                redacted_values[name] = [self._parent(parent) for parent in value if isinstance(parent, dict)]
             elif name == "name" and isinstance(value, str):
-                changed[name] = self._redactor.label(value, self._made)
+                redacted_values[name] = self._redactor.label(value, self._made)
             elif name in _ADDRESS_MEMBERS and isinstance(value, str):
-                changed[name] = self._clean(value.encode("utf-8", "surrogateescape"))
+                redacted_values[name] = self._clean(value.encode("utf-8", "surrogateescape"))
             elif name == "machine" and isinstance(value, str):
-                changed[name] = value if own.get("machine_chosen") is True else self._all("host", value)
+                redacted_values[name] = value if values.get("machine_chosen") is True else self._all("host", value)
             elif name in ("redactions", "opt_outs", "tool", "transport"):
-                changed[name] = value
+                redacted_values[name] = value
             else:
-                changed[name] = self._value(value)
+                redacted_values[name] = self._value(value)
         if self._machine is not None:
-            changed["machine"], is_chosen = self._machine
-            changed |= {"machine_chosen": True} if is_chosen else {}
-        known = changed.get("redactions")
-        known = [str(word) for word in known if word != "key-not-kept"] if isinstance(known, list) else []
-        changed["redactions"] = list(dict.fromkeys([*known, *REDACTIONS, "key-not-kept"]))
-        changed["redacted_by"] = f"mcpproxy {__version__}"
-        return changed
+            redacted_values["machine"], is_chosen = self._machine
+            redacted_values |= {"machine_chosen": True} if is_chosen else {}
+        redactions = redacted_values.get("redactions")
+        redactions = (
+            [str(word) for word in redactions if word != "key-not-kept"] if isinstance(redactions, list) else []
+        )
+        redacted_values["redactions"] = list(dict.fromkeys([*redactions, *REDACTIONS, "key-not-kept"]))
+        redacted_values["redacted_by"] = f"mcpproxy {__version__}"
+        return redacted_values
 
     def _all(self, kind: str, text: str) -> str:
         return self._redactor.replaced(text, [Secret(0, len(text), kind)], self._made)
@@ -178,44 +180,46 @@ class RecordRedactor:
             return f"{name}={self._all('command', word[len(name) + 1 :])}"
         return self._all("command", word)
 
-    def _exchange(self, own: dict[str, Any]) -> dict[str, Any]:
-        changed = dict(own)
+    def _exchange(self, values: dict[str, Any]) -> dict[str, Any]:
+        redacted_values = dict(values)
         for side in ("request", "response"):
-            if isinstance(own.get(side), dict):
-                changed[side] = self._head(own[side])
-        if isinstance(own.get("metadata"), str):
-            changed["metadata"] = self._metadata(own["metadata"])
-        if isinstance(own.get("endpoints"), list):
-            changed["endpoints"] = [self._clean(str(address).encode()) for address in own["endpoints"]]
-        if isinstance(own.get("rewritten"), dict):
-            changed["rewritten"] = {
+            if isinstance(values.get(side), dict):
+                redacted_values[side] = self._head(values[side])
+        if isinstance(values.get("metadata"), str):
+            redacted_values["metadata"] = self._metadata(values["metadata"])
+        if isinstance(values.get("endpoints"), list):
+            redacted_values["endpoints"] = [self._clean(str(address).encode()) for address in values["endpoints"]]
+        if isinstance(values.get("rewritten"), dict):
+            redacted_values["rewritten"] = {
                 self._text(str(place)): self._clean(str(address).encode("utf-8", "surrogateescape"))
-                for place, address in own["rewritten"].items()
+                for place, address in values["rewritten"].items()
             }
-        if isinstance(own.get("uri_key"), str):
-            changed["uri_key"] = self._redactor.pseudonyms.tag(own["uri_key"])
-        if isinstance(own.get("body_hash"), dict):
+        if isinstance(values.get("uri_key"), str):
+            redacted_values["uri_key"] = self._redactor.pseudonyms.tag(values["uri_key"])
+        if isinstance(values.get("body_hash"), dict):
             # The original hash could be used to test guesses at a short body.
-            changed["body_hash"] = {side: self._body_hash(value) for side, value in own["body_hash"].items()}
-        # Members of an unexpected type are still unchanged.
-        return {name: self._value(value) if value is own[name] else value for name, value in changed.items()}
+            redacted_values["body_hash"] = {side: self._body_hash(value) for side, value in values["body_hash"].items()}
+        # Members of an unexpected type are unchanged so far.
+        return {name: self._value(value) if value is values[name] else value for name, value in redacted_values.items()}
 
     def _body_hash(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return None
-        make = self._redactor.pseudonyms
-        return {name: make.identifier(of) if isinstance(of, str) else of for name, of in value.items()}
+        pseudonyms = self._redactor.pseudonyms
+        return {
+            name: pseudonyms.identifier(digest) if isinstance(digest, str) else digest for name, digest in value.items()
+        }
 
     def _head(self, head: dict[str, Any]) -> dict[str, Any]:
-        changed: dict[str, Any] = {}
+        redacted_values: dict[str, Any] = {}
         for name, value in head.items():
             if name == "target" and isinstance(value, str):
-                changed[name] = self._clean(value.encode("utf-8", "surrogateescape"))
+                redacted_values[name] = self._clean(value.encode("utf-8", "surrogateescape"))
             elif name == "headers" and isinstance(value, list):
-                changed[name] = self._fields(value)
+                redacted_values[name] = self._fields(value)
             else:
-                changed[name] = self._value(value)
-        return changed
+                redacted_values[name] = self._value(value)
+        return redacted_values
 
     def _fields(self, fields: list[Any]) -> list[Any]:
         pairs = [
@@ -224,13 +228,13 @@ class RecordRedactor:
             if isinstance(field, list) and len(field) == 2
         ]
         return [
-            [name, self._field(name.lower(), value, before.decode("utf-8", "surrogateescape"))]
-            for (name, value), (_, before) in zip(loads(self._heads(pairs)), pairs, strict=True)
+            [name, self._field(name.lower(), value, raw_value.decode("utf-8", "surrogateescape"))]
+            for (name, value), (_, raw_value) in zip(loads(self._heads(pairs)), pairs, strict=True)
         ]
 
-    def _field(self, name: str, value: str, before: str) -> str:
+    def _field(self, name: str, value: str, original: str) -> str:
         if name in _IDS:
-            return self._text(before)
+            return self._text(original)
         if name == "host":
             return self._redactor.text(f"http://{value}", self._made).removeprefix("http://")
         return self._redactor.text(value, self._made)
@@ -240,9 +244,9 @@ class RecordRedactor:
             document = loads(text)
         except ValueError:
             return self._all("unparsed", text)
-        cleaned = clean_document(document, self._clean)
-        return dumps(self._value(cleaned)).decode()
+        redacted_document = clean_document(document, self._clean)
+        return dumps(self._value(redacted_document)).decode()
 
-    def _other(self, own: dict[str, Any]) -> dict[str, Any]:
-        """A record whose texts are names and ids: only what is certainly a secret is replaced."""
-        return {name if name.isidentifier() else self._text(name): self._value(value) for name, value in own.items()}
+    def _other(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Redacts a record whose texts are names and ids: replaces only certain secrets."""
+        return {name if name.isidentifier() else self._text(name): self._value(value) for name, value in values.items()}

@@ -1,7 +1,7 @@
-"""Searches a text for secrets: what it says, what it encodes, and what that encodes.
+"""Searches a text for secrets, including text that is encoded in it, on several levels.
 
-Every command that finds or replaces secrets searches with this, and looks at decoded text as it looks at plain text.
-The time is linear in the text.
+Every command that finds or replaces secrets uses this search, which treats decoded text like plain text. The time is
+linear in the text.
 """
 
 import re
@@ -20,13 +20,13 @@ from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.punctuation import end_of_word
 
 MAX_FRAME_SECRETS: Final = 100_000
-"""The most secrets in one text. A text with more is a list of them, and replaced whole."""
+"""Secrets in one text. A text with more is a list of secrets, and is replaced whole."""
 MAX_DECODINGS: Final = 3
-"""How many encodings are decoded, one inside the other."""
+"""Levels of encodings, one inside the other, that are decoded."""
 MAX_DECODED_TIMES: Final = 8
-"""How many times the size of a text is decoded; a text of ordinary size in three encodings takes twice its size."""
+"""The size of all decoded text, as a multiple of the text's size. Text in three encodings takes twice its size."""
 _ALWAYS_DECODED: Final = 1 << 16
-"""Characters that are decoded even if the text is short."""
+"""The number of characters that are decoded even if the text is short."""
 _DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
 _USER_WORD: Final = re.compile(r"[A-Za-z0-9_]++(?:[.-][A-Za-z0-9_]++)*+")
 _WITH_PUNCTUATION: Final = frozenset({"ip-address", "url-user"})
@@ -34,10 +34,10 @@ _WITH_PUNCTUATION: Final = frozenset({"ip-address", "url-user"})
 
 
 class ChosenText(Protocol):
-    """The user's expressions for what is replaced."""
+    """The user's regular expressions for texts to replace."""
 
     def matches(self, text: str) -> Iterable[Secret]:
-        """Further stretches of a text to replace."""
+        """Yields further stretches of a text to replace."""
 
 
 class SecretSearch:
@@ -52,39 +52,39 @@ class SecretSearch:
         blobs: bool,
         personal: bool = False,
     ) -> None:
-        """Create a search.
+        """Creates a search.
 
         Args:
             catalogue: the rules for secrets.
             choices: the user's choices.
-            known: the values, and the names of users, that were recognised in the capture.
+            known: the values and user names that were recognised in the capture.
             blobs: whether data URIs are reported, although they cannot be searched.
             personal: whether telephone numbers, bank accounts and MAC addresses are found.
         """
         self.known = known or KnownValueSearch()
         """Finds the values that were recognised in the capture."""
         self.has_decoded = False
-        """Whether more than escapes has been decoded since this was last reset."""
+        """Whether anything other than escapes was decoded since this was last reset."""
         self._catalogue = catalogue
         self._choices = choices
         self._blobs = blobs
         self._personal = personal
 
     def secrets(self, text: str) -> list[Secret]:
-        """The secrets in a text, in no particular order; they may overlap.
+        """Returns the secrets in a text, in no particular order; they may overlap.
 
         Raises:
-            SearchLimitReached: there are too many, or the search takes too long.
+            SearchLimitReached: the text has too many secrets, or the search takes too long.
         """
         return self._searched(text, MAX_DECODINGS, _DecodingLimit(len(text)))
 
     def is_user(self, word: str) -> bool:
-        """Whether a word is a user's name."""
+        """Whether a word is the name of a known user."""
         return word.lower() in self.known.users
 
     def _searched(self, text: str, depth: int, limit: "_DecodingLimit") -> list[Secret]:
         secrets = list(islice(self._found(text), MAX_FRAME_SECRETS + 1))
-        # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
+        # The text itself is searched as well: an apparent escape may be a folder, as in `C:\Users\nina`.
         for view in views(text) if depth else ():
             limit.spend(len(view.text))
             self.has_decoded = self.has_decoded or view.is_encoded
@@ -94,7 +94,7 @@ class SecretSearch:
         return _not_ours(text, secrets) if secrets else secrets
 
     def _found(self, text: str) -> Iterator[Secret]:
-        """What a text says."""
+        """Yields the secrets in a text, without decoding it."""
         return chain(
             _without_punctuation(text, chain(self._catalogue.secrets(text), credentials(text), personal_data(text))),
             personal_numbers(text) if self._personal else (),
@@ -110,20 +110,20 @@ class SecretSearch:
                 yield Secret(*uri.span("data"), "blob")
 
     def _users_in(self, text: str) -> Iterator[Secret]:
-        lower = text.lower()
-        if not any(user in lower for user in self.known.users):
+        lower_text = text.lower()
+        if not any(user in lower_text for user in self.known.users):
             return
         for word in _USER_WORD.finditer(text):
-            plain = word[0].strip("_")
+            name = word[0].strip("_")
             if self.is_user(word[0]):
                 yield Secret(*word.span(), "user-word")
-            elif self.is_user(plain):
-                start = word.start() + word[0].index(plain)
-                yield Secret(start, start + len(plain), "user-word")
+            elif self.is_user(name):
+                start = word.start() + word[0].index(name)
+                yield Secret(start, start + len(name), "user-word")
 
 
 def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secret]:
-    """Secrets without the punctuation of the sentences that end with them."""
+    """Yields secrets without the punctuation of sentences that end with them."""
     for secret in secrets:
         end = secret.end
         if secret.kind not in _WITH_PUNCTUATION:
@@ -135,16 +135,16 @@ def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secre
 
 
 class _DecodingLimit:
-    """Bounds what is decoded of one text."""
+    """Limits the number of characters that are decoded for one text."""
 
     def __init__(self, size: int) -> None:
         self._left = MAX_DECODED_TIMES * size + _ALWAYS_DECODED
 
     def spend(self, size: int) -> None:
-        """Count decoded characters.
+        """Counts decoded characters.
 
         Raises:
-            SearchLimitReached: they are too many.
+            SearchLimitReached: there are too many.
         """
         self._left -= size
         if self._left < 0:
@@ -152,14 +152,14 @@ class _DecodingLimit:
 
 
 def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
-    """The secrets that are not pseudonyms or parts of them: a capture may be shared again."""
-    ours = [match.span() for match in PSEUDONYM.finditer(text)]
-    if not ours:
+    """Returns the secrets that are not pseudonyms or parts of them, because a redacted copy may be shared again."""
+    pseudonyms = [match.span() for match in PSEUDONYM.finditer(text)]
+    if not pseudonyms:
         return secrets
-    starts = [start for start, _ in ours]
+    starts = [start for start, _ in pseudonyms]
 
-    def is_ours(secret: Secret) -> bool:
+    def is_in_pseudonym(secret: Secret) -> bool:
         index = bisect_right(starts, secret.start) - 1
-        return index >= 0 and secret.end <= ours[index][1]
+        return index >= 0 and secret.end <= pseudonyms[index][1]
 
-    return [secret for secret in secrets if not is_ours(secret)]
+    return [secret for secret in secrets if not is_in_pseudonym(secret)]

@@ -1,7 +1,7 @@
 """Writes the redacted copy of a capture.
 
-The copy gets its name when it is complete, and is readable only by its owner. On request, it replaces an earlier copy,
-and never anything else.
+The copy gets its name when it is complete, and only its owner can read it. On request, it replaces an earlier copy, but
+never any other file.
 """
 
 import os
@@ -42,119 +42,118 @@ _MAX_SEGMENT_NUMBER: Final = 100_000_000
 
 @dataclass
 class ShareOptions:
-    """How to redact; by default, as `share` does without options."""
+    """How to redact. The defaults are those of the command `share`."""
 
     choices: RedactionChoices = field(default_factory=ShareChoices)
     bodies: bool = True
     """Whether the values in bodies stay if they are not secret."""
     keep_unparsed: bool = False
-    """Whether what cannot be parsed is searched as text instead of being replaced whole."""
+    """Whether text that cannot be parsed is searched as plain text instead of being replaced whole."""
     personal: bool = False
     """Whether telephone numbers, bank accounts and MAC addresses are replaced."""
     only: Filter | None = None
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
-    """How long before the end of the capture the copy begins; None for all."""
+    """How long before the end of the capture the copy begins; None for the whole capture."""
     renames: bool = False
-    """Whether the copy, in the given folder, gets the name of the original, redacted."""
+    """Whether the destination is a folder, in which the copy gets the redacted name of the original."""
     machine: tuple[str, bool] | None = None
-    """The machine name in the copy, and whether a user chose it; None if a chosen name stays and a host name is
-    replaced."""
+    """The machine name in the copy, and whether a user chose it. None keeps a chosen name and replaces a host name."""
     replaces: bool = False
-    """Whether an earlier redacted copy of that name is replaced."""
+    """Whether the copy may replace an earlier redacted copy with the same name."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
     """Called with the number of bytes read so far, and their total."""
 
 
-def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None = None) -> RedactionAccount:
-    """Write a redacted copy of a capture.
+def redacted_copy(source: Path, destination: Path, options: ShareOptions | None = None) -> RedactionAccount:
+    """Writes a redacted copy of a capture.
 
     Args:
-        source: one of its files.
-        destination: the copy, a new file that ends in `.mcpcap`, or a folder.
-        wanted: how to redact; by default as `share` does without options.
+        source: one of the files of the capture.
+        destination: a new file that ends in `.mcpcap`, or a folder.
+        options: how to redact; by default as `share` does without options.
 
     Returns:
-        What was replaced, where and why.
+        The account of what was replaced, where and why.
 
     Raises:
-        CannotCreate: the copy cannot be created or written, or something of that name exists.
+        CannotCreate: the copy cannot be created or written, or its name already exists.
         CaptureError: the original cannot be read.
     """
-    wanted = wanted or ShareOptions()
+    options = options or ShareOptions()
     use_orjson()
     with unchanging(Capture(source)) as capture:
-        return _copied(capture, source, destination, wanted)
+        return _copied(capture, source, destination, options)
 
 
-def _copied(capture: Capture, source: Path, destination: Path, wanted: ShareOptions) -> RedactionAccount:
+def _copied(capture: Capture, source: Path, destination: Path, options: ShareOptions) -> RedactionAccount:
     first_pass = FirstPass()
     pseudonyms, size = Pseudonyms(), capture.size
-    collecting = Redactor(
+    collector = Redactor(
         pseudonyms,
         catalogue(),
-        wanted.choices.unreviewed(),
-        bodies=wanted.bodies,
-        unparsed=wanted.keep_unparsed,
-        personal=wanted.personal,
+        options.choices.unreviewed(),
+        bodies=options.bodies,
+        unparsed=options.keep_unparsed,
+        personal=options.personal,
         on_secret=first_pass.values.add,
     )
-    first_pass.read(capture, collecting, lambda done: wanted.progress(done, 2 * size))
+    first_pass.read(capture, collector, lambda done: options.progress(done, 2 * size))
     redactor = Redactor(
         pseudonyms,
         catalogue(),
-        wanted.choices,
-        bodies=wanted.bodies,
-        unparsed=wanted.keep_unparsed,
-        personal=wanted.personal,
+        options.choices,
+        bodies=options.bodies,
+        unparsed=options.keep_unparsed,
+        personal=options.personal,
         known=first_pass.known,
     )
-    if wanted.renames:
+    if options.renames:
         stem = first_segment(source).name.removesuffix(SUFFIX)
         destination /= file_name(redactor.label(stem, []))
-    target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=wanted.replaces))
+    target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=options.replaces))
     account = RedactionAccount(
         path=target,
         renamed=redactor.renamed,
         left_out_values=first_pass.values.left_out,
-        keeps_unparsed=wanted.keep_unparsed,
+        keeps_unparsed=options.keep_unparsed,
     )
     copier = Copier(
-        FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
-        RecordRedactor(redactor, wanted.machine),
+        FrameRedactor(redactor, keep_unparsed=options.keep_unparsed),
+        RecordRedactor(redactor, options.machine),
         account,
-        Reading(rules=Rules() if wanted.compares else None),
-        staying=None if wanted.personal else account.staying,
+        Reading(rules=Rules() if options.compares else None),
+        staying=None if options.personal else account.staying,
         is_unchanged=first_pass.is_unchanged,
     )
-    with new_capture(target, replace=wanted.replaces) as file:
-        _write(file, copier.lines(_records(capture, wanted, account)))
-        if wanted.compares:
+    with new_capture(target, replace=options.replaces) as file:
+        _write(file, copier.lines(_records(capture, options, account)))
+        if options.compares:
             compare(copier.findings, Path(file.path), account)
-    account.unmatched = wanted.choices.unmatched
+    account.unmatched = options.choices.unmatched
     return account
 
 
-def _records(capture: Capture, wanted: ShareOptions, account: RedactionAccount) -> Iterator[Record]:
-    """The records to redact, with progress shown; the first pass was the first half."""
-    size = done = capture.size
-    chosen: Excerpt | None = None
+def _records(capture: Capture, options: ShareOptions, account: RedactionAccount) -> Iterator[Record]:
+    """Yields the records to redact, and reports progress. The first pass counts as the first half."""
+    size = done_bytes = capture.size
+    selection: Excerpt | None = None
     inspection = inspect(capture)
     account.is_damaged = inspection.state == "damaged"
-    whole = WholeRecords(capture, inspection)
-    records: Iterable[Record] = whole
-    if wanted.only is not None or wanted.last_ns is not None:
-        chosen = excerpt(capture, wanted.only, wanted.last_ns)
-        records = chosen(records)
+    whole_records = WholeRecords(capture, inspection)
+    records: Iterable[Record] = whole_records
+    if options.only is not None or options.last_ns is not None:
+        selection = excerpt(capture, options.only, options.last_ns)
+        records = selection(records)
     for record in records:
-        done += len(record.line) + 1
-        wanted.progress(done, 2 * size)
+        done_bytes += len(record.line) + 1
+        options.progress(done_bytes, 2 * size)
         yield record
-    account.out_of_order = whole.dropped
-    if chosen is not None:
-        account.left_out, account.unknown_left_out = chosen.left_out, chosen.unknown_left_out
+    account.out_of_order = whole_records.dropped
+    if selection is not None:
+        account.left_out, account.unknown_left_out = selection.left_out, selection.unknown_left_out
 
 
 def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
@@ -170,7 +169,7 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
                 unlock_and_close(file.next_segment(b"".join(batch)))
                 batch, size = [], 0
             else:
-                # The ring may have deleted segments before: the first file has the name of the capture all the same.
+                # Even if the ring deleted earlier segments, the first file of the copy has the name of the capture.
                 file.segment = number
         batch.append(line)
         size += len(line)

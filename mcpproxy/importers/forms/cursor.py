@@ -1,11 +1,11 @@
 """Cursor MCP logs.
 
-Cursor logs which tools it called, and what else it did with its servers:
+Cursor logs which tools it called, and when it started and stopped servers:
 
     2026-03-01 10:12:05.377 [info] Calling tool 'read_note' with toolCallId: call_1
     2026-03-01 10:12:05.612 [info] Successfully called tool 'read_note'
 
-**Where to find it.** The server's channel in the Output panel, from which it can be copied, or a file under
+**Where to find it.** In the server's channel of the Output panel, from which you can copy it, or in a file under
 
 | system | folder |
 |---|---|
@@ -13,16 +13,16 @@ Cursor logs which tools it called, and what else it did with its servers:
 | Windows | `%APPDATA%\\Cursor\\logs` |
 | Linux | `~/.config/Cursor/logs` |
 
-It is `…/mcp-server-user-NAME.log`, or `…/windowN/exthost/anysphere.cursor-mcp/MCP user-NAME.log`. Versions before June 2025 write
+The file is `…/mcp-server-user-NAME.log` or `…/windowN/exthost/anysphere.cursor-mcp/MCP user-NAME.log`. Versions before June 2025 write
 one file for all servers, `…/windowN/exthost/anysphere.cursor-always-local/Cursor MCP.log`.
 
-**What the capture contains.** Tool calls: their names, when they began and ended, and what errors say. Cursor logs no ids,
+**What the capture contains.** Tool calls, with their names, start and end times, and error messages. Cursor logs no ids,
 so `import` numbers the calls (`"call 1"`), and a call that ends is assumed to be the oldest open one of its tool. The frames are
 partial: arguments and results are empty. If a line of stdout is not JSON, the capture has its first ten characters. Errors in
-words that are not Cursor's own are assumed to be the server's stderr.
+texts that are not Cursor's own are assumed to be the server's stderr.
 
 **What is missing.** All other messages. Times have no zone and are assumed to be in the zone of this machine; set `TZ` to import a log from
-elsewhere. In the file for all servers, all but the last four characters of a server's name.
+elsewhere. The file for all servers has only the last four characters of a server's name.
 
 Sources: logs [of one server](https://github.com/microsoft/mcp/issues/1045) and
 [of all servers](https://github.com/AgentDeskAI/browser-tools-mcp/issues/34).
@@ -59,13 +59,13 @@ _SENTENCE: Final = re.compile(
     re.DOTALL,
 ).match
 _GONE: Final = "Connection closed"
-"""How the error of a call ends whose server has closed its end."""
+"""The end of a call's error if the server has closed the connection."""
 _NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
 
 
 def sniff(head: bytes, file_name: str) -> bool:
-    """Whether the first words of an editor that are known are those of Cursor."""
+    """Returns whether Cursor wrote the log."""
     return editor_of(head, is_named=_FILE(file_name) is not None) == "cursor"
 
 
@@ -82,17 +82,17 @@ class _Stderr(NamedTuple):
 class _Reader:
     def __init__(self, log: Log) -> None:
         self._log = log
-        named = _FILE(log.file_name)
-        self._name = named["name"] if named else log.name
+        match = _FILE(log.file_name)
+        self._name = match["name"] if match else log.name
         self._calls = ToolCalls()
         self._running: set[str] = set()
         self._stopped: set[str] = set()
-        """Servers that Cursor stopped, or that a call found to be gone."""
+        """Servers that Cursor stopped, or that had closed the connection before a call."""
         self._stderr: _Stderr | None = None
-        """To what the next lines without a time belong."""
+        """The entry of stderr that the next lines without a time continue."""
         self._has_entry = False
         self._is_fenced = False
-        """Whether the log is in a block of code of Markdown."""
+        """Whether the log is in a Markdown code block."""
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
@@ -146,10 +146,10 @@ class _Reader:
         return _refused(match["refused"], name, stamp_ns, place) if match["refused"] else None
 
 
-def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
-    line = rejected_line(why)
+def _refused(error_text: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
+    line = rejected_line(error_text)
     if line is None:
-        message = unexpected_message(why)
+        message = unexpected_message(error_text)
         return None if message is None else LoggedFrame(name, "s2c", message, stamp_ns, is_whole=False)
     if not line:
         return LeftOut(place, _NO_JSON, name, is_message=False)

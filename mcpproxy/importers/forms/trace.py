@@ -24,7 +24,7 @@ Each line is a conversation, shown here with line breaks for readability:
 | `name` | The name of the capture and of its file; unsafe characters are left out of the file name |
 | `transport` | `stdio`, `http` (Streamable HTTP) or `legacy-sse` |
 | `start_observed` | `false` if the conversation begins in the middle |
-| `frames` | What happened, in order |
+| `frames` | The events of the conversation, in order |
 
 Other members are ignored. Members of a frame:
 
@@ -34,15 +34,15 @@ Other members are ignored. Members of a frame:
 | `dir` | `c2s`, `s2c`, or, on stdio, `stderr` |
 | `raw`, `raw_b64` | The text on the wire, or its exact bytes in base64. HTTP bodies have no transfer coding: no chunk sizes |
 | `noeol` | stdio: `true` if the LF after `raw` is missing; further bytes in this direction continue the same line |
-| `k` | stdio: `eof` if the sender closed the stream. HTTP: `req` (a whole request), `res` (a whole response), `head` (of a response that continues), `sse` (an event of it, with its blank line), `end` (closed) |
+| `k` | stdio: `eof` if the sender closed the stream. HTTP: `req` (a whole request), `res` (a whole response), `head` (of a response that continues), `sse` (an event of that response, with its blank line), `end` (closed) |
 | `code` | With `eof` from the server: its exit status, or the negated number of the signal that ended it |
 | `x` | HTTP: the number of the exchange, from 1 |
 | `by` | With `end`: `client` or `server`; if absent, the sender |
 | `cut` | With `end`: `true` if the response broke off; without it, one whose length was not announced is complete when the server closes |
 | `body` | HTTP, with `req`, `res` and `head`: `false` if there was, or may have been, a body that the log does not contain, such as that of a stream |
-| `peer` | HTTP, with `req`: the address of the client. Exchanges of one peer share a connection; one without a peer has its own |
+| `peer` | HTTP, with `req`: the address of the client. Exchanges of one peer share a connection; an exchange without a peer has its own |
 
-**Where to find it.** Wherever you write it: mcpproxy's own tests are such files, and `check --trace` checks them.
+**Where to find it.** Wherever you write it. mcpproxy's own tests are such files, and `check --trace` checks them.
 
 **What the capture contains.** Everything. A conversation with an invalid frame is left out entirely, and the others are
 imported.
@@ -74,11 +74,11 @@ from mcpproxy.importers.stdio import Pipe
 T = TypeVar("T", bound=str)
 
 STEP_NS: Final = 10_000_000
-"""How long after the previous frame a frame without a time follows."""
+"""The time from the previous frame to a frame without a time."""
 MS: Final = 1_000_000
 MAX_NUMBER: Final = 2**53 - 1
 MAX_NAME_CHARS: Final = 1024
-"""Characters of a name or an address; a record holds them as they are."""
+"""Characters of a name or an address. A record contains all of them."""
 
 _PIPES: Final[tuple[Pipe, ...]] = ("c2s", "s2c", "stderr")
 _SIDES: Final[dict[Kind, tuple[Pipe, ...]]] = {
@@ -88,7 +88,7 @@ _SIDES: Final[dict[Kind, tuple[Pipe, ...]]] = {
     "sse": ("s2c",),
     "end": ("c2s", "s2c"),
 }
-"""Which sides can have such a frame, over HTTP."""
+"""The sides that can send each kind of frame over HTTP."""
 
 
 def cases(lines: Iterable[bytes]) -> Iterator[Case | LeftOut]:
@@ -101,8 +101,8 @@ def cases(lines: Iterable[bytes]) -> Iterator[Case | LeftOut]:
             if not name:
                 raise InvalidLine("expected text in `name`")
             yield _case(number, name, values)
-        except InvalidLine as wrong:
-            yield LeftOut(f"line {number}", str(wrong), name)
+        except InvalidLine as error:
+            yield LeftOut(f"line {number}", str(error), name)
 
 
 def _case(number: int, name: str, values: dict[str, Any]) -> Case:
@@ -115,13 +115,13 @@ def _case(number: int, name: str, values: dict[str, Any]) -> Case:
     for index, frame in enumerate(frames):
         try:
             steps.append(reader.step(frame))
-        except InvalidLine as wrong:
-            raise InvalidLine(f"frame {index}: {wrong}") from None
+        except InvalidLine as error:
+            raise InvalidLine(f"frame {index}: {error}") from None
     return Case(number, name, transport, observed_start, tuple(steps), values)
 
 
 class _FrameReader:
-    """Reads frames in order, and knows which are allowed next."""
+    """Reads frames in order, and rejects a frame that cannot follow the ones before it."""
 
     def __init__(self, transport: Transport) -> None:
         self._is_stdio = transport == "stdio"
@@ -132,10 +132,10 @@ class _FrameReader:
         self._closed: set[int] = set()
 
     def step(self, frame: object) -> Step:
-        """The next frame.
+        """Returns the step for the next frame.
 
         Raises:
-            InvalidLine: it is not a frame, or not allowed here.
+            InvalidLine: the value is not a frame, or not allowed here.
         """
         if not isinstance(frame, dict):
             raise InvalidLine("expected an object")
@@ -198,7 +198,7 @@ class _FrameReader:
     def _response(self, step: Step, raw: bytes) -> Step:
         number = step.exchange
         if step.kind == "sse":
-            # Without a head before it, it belongs to a stream that was already open; then no head can follow.
+            # An event without a head belongs to a stream that was already open, so no head can follow.
             self._answered.add(number)
             return step._replace(raw=raw)
         if number in self._answered:
@@ -212,17 +212,17 @@ class _FrameReader:
 
 
 def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
-    """The value of a member that must be one of a few words."""
+    """Returns the value of a member that must be one of a few words."""
     value = values.get(name)
     for word in words:
         if value == word:
             return word
-    *most, last = (f"`{word}`" for word in words)
-    raise InvalidLine(f"expected {', '.join(most)}{' or ' if most else ''}{last} in `{name}`")
+    *other_words, last_word = (f"`{word}`" for word in words)
+    raise InvalidLine(f"expected {', '.join(other_words)}{' or ' if other_words else ''}{last_word} in `{name}`")
 
 
 def _text(values: dict[str, Any], name: str) -> str:
-    """A member that is a short text; empty if missing."""
+    """Returns a member that must be a short text; empty if missing."""
     value = values.get(name)
     if value is not None and (not isinstance(value, str) or len(value) > MAX_NAME_CHARS):
         raise InvalidLine(f"expected text of at most {MAX_NAME_CHARS} characters in `{name}`")
@@ -230,7 +230,7 @@ def _text(values: dict[str, Any], name: str) -> str:
 
 
 def _truth(values: dict[str, Any], name: str, *, default: bool) -> bool:
-    """A member that is true or false."""
+    """Returns a member that must be true or false."""
     value = values.get(name)
     if value is not None and not isinstance(value, bool):
         raise InvalidLine(f"expected true or false in `{name}`")
@@ -238,7 +238,7 @@ def _truth(values: dict[str, Any], name: str, *, default: bool) -> bool:
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether the first line is a case, or seems to begin one that is longer than the head."""
+    """Returns whether the first line is a case, or seems to be the beginning of one that is longer than the head."""
     line = next(iter(first_lines(head)), b"")
     if line.endswith(b"\n") or len(line) < MAX_HEAD_BYTES:
         return {"name", "transport", "frames"} <= first_object(head).keys()
