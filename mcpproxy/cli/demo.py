@@ -30,7 +30,7 @@ _CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `demo`."""
+    """Return the argument parser of `demo`."""
     parser = Parser("demo", __doc__)
     parser.add_argument(
         "--capture", metavar="DIR", help="record to a new file in DIR (default: where `mcpproxy run` records)"
@@ -51,10 +51,10 @@ def run(argv: list[str]) -> int:
         return fail(f"the demo could not be recorded: {problem}", _CODES.get(status, Exit.USAGE))
     from mcpproxy.cli import show
 
-    shown = show.run([str(path)])
+    exit_code = show.run([str(path)])
     sys.stdout.flush()
     sys.stderr.write(_farewell(path, kept_elsewhere=directory is not None))
-    return shown
+    return exit_code
 
 
 def _new_capture(directory: str | None) -> Path:
@@ -79,10 +79,10 @@ def _record(path: Path) -> tuple[int, str | None]:
 
 
 def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
-    shown = sanitise(str(path), 4096)
-    us = sanitise(_own_command(), 4096)
-    name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
-    stays = (
+    path_text = sanitise(str(path), 4096)
+    program = sanitise(_own_command(), 4096)
+    capture_word = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
+    install_hint = (
         "" if _is_installed() else "\nClients will start mcpproxy from where it is, so install it first: pipx install ."
     )
     faults = "\n".join(f"  {number}: {fault.description}" for number, fault in FAULTS.items())
@@ -90,14 +90,14 @@ def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
 What the server did on purpose, in answer to
 {faults}
 
-The capture is {shown}
+The capture is {path_text}
 Try next:
-  {us} tui {name}
-  {us} check {name}
-  {us} stats {name}
-  {us} show --json {name}
-  {us} verify {name}
-  {us} install    to record the servers of your own MCP clients{stays}
+  {program} tui {capture_word}
+  {program} check {capture_word}
+  {program} stats {capture_word}
+  {program} show --json {capture_word}
+  {program} verify {capture_word}
+  {program} install    to record the servers of your own MCP clients{install_hint}
 """
 
 
@@ -107,9 +107,9 @@ def _is_installed() -> bool:
 
 
 def _own_command() -> str:
-    """The command that starts this program here: plain `mcpproxy` only if PATH leads to the same program."""
-    started, known = sys.argv[0], shutil.which("mcpproxy")
-    if os.path.basename(started) == "__main__.py":
-        return "mcpproxy" if known else shlex.join([sys.executable, "-m", "mcpproxy"])
-    is_known = known is not None and os.path.exists(started) and os.path.samefile(known, started)
-    return "mcpproxy" if is_known else shlex.quote(started)
+    """Return the command that starts this program: plain `mcpproxy` only if that is the same program in the PATH."""
+    argv0, on_path = sys.argv[0], shutil.which("mcpproxy")
+    if os.path.basename(argv0) == "__main__.py":
+        return "mcpproxy" if on_path else shlex.join([sys.executable, "-m", "mcpproxy"])
+    is_same = on_path is not None and os.path.exists(argv0) and os.path.samefile(on_path, argv0)
+    return "mcpproxy" if is_same else shlex.quote(argv0)

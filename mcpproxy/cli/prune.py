@@ -29,7 +29,7 @@ def _size(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `prune`."""
+    """Return the argument parser of `prune`."""
     parser = Parser("prune", __doc__)
     parser.add_argument(
         "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"

@@ -68,7 +68,7 @@ def _seconds(text: str) -> float:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `query`."""
+    """Return the argument parser of `query`."""
     parser = Parser("query", __doc__)
     parser.add_argument(
         "capture",

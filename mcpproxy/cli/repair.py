@@ -22,7 +22,7 @@ from mcpproxy.wording.counts import count_text
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `repair`."""
+    """Return the argument parser of `repair`."""
     parser = Parser("repair", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
     parser.add_argument(

@@ -31,7 +31,7 @@ MEMORY: Final = 1 << 30
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `report`."""
+    """Return the argument parser of `report`."""
     parser = Parser("report", __doc__)
     add_captures(parser)
     parser.add_argument(

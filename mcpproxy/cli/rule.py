@@ -48,7 +48,7 @@ _NARROWEST: Final = 30
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `rule`."""
+    """Return the argument parser of `rule`."""
     parser = Parser("rule", __doc__)
     parser.add_argument(
         "rule",

@@ -28,7 +28,7 @@ _MAX_LISTED_PLACES = 10_000
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `scan`."""
+    """Return the argument parser of `scan`."""
     parser = Parser("scan", __doc__)
     add_captures(parser)
     parser.add_argument(

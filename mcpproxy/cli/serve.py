@@ -42,7 +42,7 @@ from mcpproxy.wording.units import duration, size
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `serve`."""
+    """Return the argument parser of `serve`."""
     parser = Parser("serve", __doc__)
     parser.add_argument("url", metavar="URL", help="the server's address, such as https://example.com/mcp")
     parser.add_argument(

@@ -21,7 +21,7 @@ PROGRESS_S = 0.2
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `share`."""
+    """Return the argument parser of `share`."""
     parser = Parser("share", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
     parser.add_argument(

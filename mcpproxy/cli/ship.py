@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> Parser:
-    """The arguments of `ship`."""
+    """Return the argument parser of `ship`."""
     parser = Parser("ship", __doc__)
     parser.add_argument("dest", metavar="DEST", help="a directory, or s3://BUCKET/PREFIX, gs:// or az://")
     parser.add_argument(

@@ -57,7 +57,7 @@ def _positive(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `show`."""
+    """Return the argument parser of `show`."""
     parser = Parser("show", __doc__)
     add_captures(parser)
     add_follow(parser)

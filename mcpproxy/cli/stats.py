@@ -31,7 +31,7 @@ _SORT: Final = ("n", "errors", "p95", "max", "total")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `stats`."""
+    """Return the argument parser of `stats`."""
     parser = Parser("stats", __doc__)
     add_captures(parser)
     parser.add_argument(

@@ -76,7 +76,7 @@ class ServerStatus(NamedTuple):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `status`."""
+    """Return the argument parser of `status`."""
     parser = Parser("status", __doc__)
     parser.add_argument("client", nargs="*", metavar="CLIENT", help="clients by name (default: all that are found)")
     parser.add_argument("--wait", action="store_true", help="wait for the first frame of every routed server")

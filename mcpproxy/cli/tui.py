@@ -26,7 +26,7 @@ END_S: Final = 30
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `tui`."""
+    """Return the argument parser of `tui`."""
     parser = Parser("tui", __doc__)
     add_captures(parser, every=True, stdin=False)
     parser.add_argument("--demo", action="store_true", help="show a bundled session, played as if it were live")

@@ -44,7 +44,7 @@ from mcpproxy.wording.counts import count_text
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `uninstall`."""
+    """Return the argument parser of `uninstall`."""
     parser = Parser("uninstall", __doc__)
     add_choice(parser, "restore")
     parser.add_argument(

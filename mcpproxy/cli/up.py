@@ -49,7 +49,7 @@ _OWN: Final = 2
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `up`."""
+    """Return the argument parser of `up`."""
     parser = Parser("up", __doc__)
     parser.add_argument(
         "--service", action="store_true", help="write a unit that starts `mcpproxy up` when you log in, and exit"

@@ -28,7 +28,7 @@ SHOWN = 20
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `verify`."""
+    """Return the argument parser of `verify`."""
     parser = Parser("verify", __doc__)
     add_captures(parser)
     add_format(parser)
