@@ -114,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Serve until a signal arrives, then end the process."""
+    """Relay until a signal arrives, then end the process; returns the exit code if it cannot listen."""
     options = parser().parse_args(arguments)
     try:
         url = checked_url(options.url)
@@ -122,21 +122,21 @@ def run(arguments: list[str]) -> int:
         if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
         upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
-        most = connection_limit(options.max_connections)
+        limit = connection_limit(options.max_connections)
         listener = bound_socket(options.listen, beyond=options.dangerously_listen_beyond_loopback)
         host, port = listener.getsockname()[:2]
         admission = admission_of([*options.allow_host, *([] if is_wildcard(host) else [host])])
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
     with listener:
-        began_ns = time.monotonic_ns()
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        start_ns = time.monotonic_ns()
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         recorder = HttpRecorder(
             options.url,
             rate_limited(stderr_lines.put),
             name=options.name,
             capture=options.capture,
-            listen=place,
+            listen=address,
             via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
             keep_path=options.keep_path,
             machine=machine,
@@ -146,21 +146,21 @@ def run(arguments: list[str]) -> int:
                 if getattr(options, name.replace("-", "_"))
             ],
         )
-        shared = Shared(upstream, admission, recorder, recorder.tell, rewrites=options.rewrite_location, most=most)
+        shared = Shared(upstream, admission, recorder, recorder.tell, rewrites=options.rewrite_location, most=limit)
         relay = HttpRelay(shared)
-        shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
+        client_url = f"http://{address}{url.path or '/'}{'?' + url.query if url.query else ''}"
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         factory = loop_factory() if upstream.tls is None else None
         loop = (factory or asyncio.new_event_loop)()
-        loop.run_until_complete(_serve(relay, recorder, listener, shown))
+        loop.run_until_complete(_serve(relay, recorder, listener, client_url))
     frames = sum(recorder.frames.values())
     stderr_lines.put(
-        f"{recorder.name} · {duration(time.monotonic_ns() - began_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
+        f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
     stderr_lines.flush()
-    # Everything is closed and reported. A normal exit would wait for the threads of asyncio, one of which may be
-    # waiting for a name server that does not respond, or for a disk that hangs.
+    # Everything is closed and reported. A normal exit would wait for asyncio's threads, which may be waiting for a name
+    # server that does not respond, or for a disk that hangs.
     os._exit(Exit.FINE)
 
 
@@ -168,7 +168,7 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
     stopped = ready_to_relay()
     recorder.start()
     await relay.listen(listener)
-    # Only on stdout: the URL may contain the client's credential, and logs keep stderr.
+    # The URL goes only to stdout: it may contain the client's credential, and logs keep stderr.
     with contextlib.suppress(OSError):
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
