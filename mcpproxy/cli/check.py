@@ -213,8 +213,12 @@ class _Check:
         if self._updated is not None:
             say(self._updated.write())
             return int(Exit.FINE)
-        threshold, worst = _LEVELS[self._options.fail_on], self._totals.worst
-        return int(Exit.FINDINGS if threshold is not None and worst is not None and worst >= threshold else Exit.FINE)
+        threshold, worst_level = _LEVELS[self._options.fail_on], self._totals.worst
+        return int(
+            Exit.FINDINGS
+            if threshold is not None and worst_level is not None and worst_level >= threshold
+            else Exit.FINE
+        )
 
     def _new_report(self) -> Reporter:
         options = self._options
@@ -256,13 +260,13 @@ class _Check:
                     self._fail(error, path)
 
     async def _follow_all(self) -> None:
-        followed = Followed(self._options.capture, scope_of(self._options))
-        if followed.is_endless and not followed.is_one:
+        followed_captures = Followed(self._options.capture, scope_of(self._options))
+        if followed_captures.is_endless and not followed_captures.is_one:
             raise CaptureError(
                 "--follow checks a single session: name at most one server, and use no option that selects several; "
                 "`mcpproxy show --follow --all` follows all sessions"
             )
-        async for path in followed.paths():
+        async for path in followed_captures.paths():
             self._name = path
             try:
                 await self._follow(path)
@@ -300,15 +304,15 @@ class _Check:
             for located in findings:
                 self._take(located)
         if self._following is not None:
-            followed = self._following
-            self._end(followed, "closed" if followed.reading.capture.ending is not None else "killed")
+            followed_check = self._following
+            self._end(followed_check, "closed" if followed_check.reading.capture.ending is not None else "killed")
 
-    def _end(self, followed: CaptureCheck, reason: End) -> None:
+    def _end(self, followed_check: CaptureCheck, reason: End) -> None:
         self._following = None
-        for _, findings in followed.finish(reason):
+        for _, findings in followed_check.finish(reason):
             for located in findings:
                 self._take(located)
-        self._take(followed.ended)
+        self._take(followed_check.ended)
 
     def _begin(self) -> None:
         self._totals.captures += 1

@@ -29,8 +29,8 @@ def say_ended(outcome: CheckOutcome) -> bool:
     if outcome.missing:
         count = f"{outcome.missing:,} record{'s are' if outcome.missing > 1 else ' is'} missing"
         say(f"{name}: {count}; `mcpproxy verify` says which")
-    for forgotten in outcome.forgotten:
-        say(f"{name}: {forgotten.text}")
+    for loss in outcome.forgotten:
+        say(f"{name}: {loss.text}")
     say_faults(outcome)
     return not outcome.damaged and not outcome.faults
 

@@ -90,8 +90,8 @@ class _Sending:
 
     def once(self) -> int:
         """Send everything that the captures contain now; returns the exit code."""
-        with inputs(self._options) as redacted_inputs:
-            sources = Input(redacted_inputs.paths)
+        with inputs(self._options) as selection:
+            sources = Input(selection.paths)
             try:
                 for source in sources.each():
                     fold = source.reading.fold
@@ -101,7 +101,7 @@ class _Sending:
                     report_missing(fold.wall_ns, fold.forgotten, source.path, sources.say)
             finally:
                 sources.close()
-        return redacted_inputs.code(int(Exit.USAGE if sources.is_spoiled else Exit.FINE))
+        return selection.code(int(Exit.USAGE if sources.is_spoiled else Exit.FINE))
 
     async def follow(self) -> int:
         """Send spans as they are recorded, until there is nothing more to follow; returns the exit code."""

@@ -455,8 +455,8 @@ def _fish_option(option: Option) -> str:
 
 
 def _fish_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    escaped_text = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped_text}'"
 
 
 # ---- all

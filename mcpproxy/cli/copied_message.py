@@ -88,9 +88,9 @@ def _text_of(entry: Frame | Record) -> str | None:
 
 def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
     """Report that the named frames do not exist, or have no such form; returns the exit code."""
-    number, last = frames
-    if number != last:
-        return fail(f"none of the records from {number} to {last} is a message or a line of stderr")
+    number, last_number = frames
+    if number != last_number:
+        return fail(f"none of the records from {number} to {last_number} is a message or a line of stderr")
     if number > source.last:
         return fail(f"there is no frame {number} in {source.path}; the last record is {source.last}")
     return fail(

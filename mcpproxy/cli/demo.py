@@ -38,13 +38,13 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(argv: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Record the conversation, show it, and suggest what to try next.
 
     Raises:
         CaptureError: there is no directory for the capture.
     """
-    directory = parser().parse_args(argv).capture
+    directory = parser().parse_args(arguments).capture
     path = _new_capture(directory)
     status, problem = _record(path)
     if problem:
@@ -53,7 +53,7 @@ def run(argv: list[str]) -> int:
 
     exit_code = show.run([str(path)])
     sys.stdout.flush()
-    sys.stderr.write(_farewell(path, kept_elsewhere=directory is not None))
+    sys.stderr.write(_farewell(path, is_kept_elsewhere=directory is not None))
     return exit_code
 
 
@@ -78,10 +78,10 @@ def _record(path: Path) -> tuple[int, str | None]:
     return status, f"{problem}: {sanitise(stderr_text, 400)}" if problem and stderr_text else problem
 
 
-def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
+def _farewell(path: Path, *, is_kept_elsewhere: bool) -> str:
     path_text = sanitise(str(path), 4096)
     program = sanitise(_own_command(), 4096)
-    capture_word = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
+    capture_word = sanitise(shlex.quote(str(path)), 4096) if is_kept_elsewhere else NAME
     install_hint = (
         "" if _is_installed() else "\nClients will start mcpproxy from where it is, so install it first: pipx install ."
     )
@@ -108,8 +108,8 @@ def _is_installed() -> bool:
 
 def _own_command() -> str:
     """Return the command that starts this program: plain `mcpproxy` only if that is the same program in the PATH."""
-    argv0, on_path = sys.argv[0], shutil.which("mcpproxy")
+    argv0, path_program = sys.argv[0], shutil.which("mcpproxy")
     if os.path.basename(argv0) == "__main__.py":
-        return "mcpproxy" if on_path else shlex.join([sys.executable, "-m", "mcpproxy"])
-    is_same = on_path is not None and os.path.exists(argv0) and os.path.samefile(on_path, argv0)
+        return "mcpproxy" if path_program else shlex.join([sys.executable, "-m", "mcpproxy"])
+    is_same = path_program is not None and os.path.exists(argv0) and os.path.samefile(path_program, argv0)
     return "mcpproxy" if is_same else shlex.quote(argv0)

@@ -153,20 +153,22 @@ def _ended_by_signals() -> Iterator[None]:
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         # A second signal must not interrupt the cleanup.
-        for handled_signal in handled:
+        for handled_signal in handled_signals:
             signal.signal(handled_signal, signal.SIG_IGN)
         _ending_signals.append(number)
         _drop_stdout()  # buffered output may have no reader
         raise SystemExit(128 + number)
 
     # A signal that the parent process ignored (nohup) stays ignored.
-    handled = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in handled:
+    handled_signals = [
+        number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in handled_signals:
         signal.signal(number, on_signal)
     try:
         yield
     finally:
-        for number in handled:
+        for number in handled_signals:
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -181,13 +183,13 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: st
     except BrokenPipeError:
         return int(Exit.FINE)
     except (KeyboardInterrupt, RuntimeError) as error:
-        interrupt = interrupt_of(error)
-        if interrupt is None:
+        signal_code = interrupt_of(error)
+        if signal_code is None:
             raise
-        return interrupt
+        return signal_code
     except OSError as error:
-        where = "" if error.filename is None else f"{error.filename}: "
-        return fail(f"`{name}` failed: {where}{error.strerror or error}")
+        file_text = "" if error.filename is None else f"{error.filename}: "
+        return fail(f"`{name}` failed: {file_text}{error.strerror or error}")
     finally:
         _empty_stdout()
     return code

@@ -101,8 +101,10 @@ def run(arguments: list[str]) -> int:
         if options.format == "json"
         else _print_text(file_diagnoses, targets, machine)
     )
-    fails = any(diagnosis.verdict.fails for _, diagnosis in file_diagnoses) or any(result.fails for result in results)
-    return int(Exit.FINDINGS if fails else Exit.FINE)
+    has_failures = any(diagnosis.verdict.fails for _, diagnosis in file_diagnoses) or any(
+        result.fails for result in results
+    )
+    return int(Exit.FINDINGS if has_failures else Exit.FINE)
 
 
 def _explain(verdict: str) -> int:
@@ -115,8 +117,8 @@ def _explain(verdict: str) -> int:
 
 def _bare_command(arguments: Sequence[str]) -> Sequence[str]:
     """Return the words of a command that was typed without `--`; empty if the arguments are not a command."""
-    at = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
-    words = arguments[at:]
+    start = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
+    words = arguments[start:]
     if "--explain" in arguments or not words or "://" in words[0] or _is_like_a_client(words[0]):
         return ()
     is_command = len(words) > 2 or any(word.startswith("-") and word not in _OPTIONS for word in words)
@@ -133,20 +135,22 @@ def _client(options: argparse.Namespace, machine: Machine) -> Client:
     Raises:
         ValueError: there is no such client; the message is for the user.
     """
-    name = options.client
-    if by_id(name) is None:
+    client_name = options.client
+    if by_id(client_name) is None:
         inventories = find_all(CLIENTS, machine)
         owners = [
-            inventory.client.id for inventory in inventories if any(server.name == name for server in inventory.servers)
+            inventory.client.id
+            for inventory in inventories
+            if any(server.name == client_name for server in inventory.servers)
         ]
         if owners:
-            command = f"mcpproxy doctor {owners[0]} {shlex.quote(name)}"
+            command = f"mcpproxy doctor {owners[0]} {shlex.quote(client_name)}"
             raise ValueError(
-                f"{sanitise(name, 64)} is a server of {' and '.join(owners)}; use {sanitise(command, 200)}"
+                f"{sanitise(client_name, 64)} is a server of {' and '.join(owners)}; use {sanitise(command, 200)}"
             )
-        if not _is_like_a_client(name) and shutil.which(name):
-            raise ValueError(after_dashes([name, *([options.server] if options.server else [])]))
-    return client_named(name)
+        if not _is_like_a_client(client_name) and shutil.which(client_name):
+            raise ValueError(after_dashes([client_name, *([options.server] if options.server else [])]))
+    return client_named(client_name)
 
 
 def _todo(
@@ -283,11 +287,13 @@ def _examined(targets: list[DoctorTarget]) -> Generator[tuple[int, Result]]:
     try:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
-                futures: dict[Future[Result], int] = {pool.submit(target.run): at for at, target in enumerate(targets)}
+                futures: dict[Future[Result], int] = {
+                    pool.submit(target.run): index for index, target in enumerate(targets)
+                }
                 pending = {*futures}
                 while pending:
                     if len(targets) > 1:
-                        names = [targets[at].name for future, at in futures.items() if future in pending]
+                        names = [targets[index].name for future, index in futures.items() if future in pending]
                         progress.show(doctor_text.awaited(names, len(targets) - len(pending), len(targets)))
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
                     progress.clear()
@@ -310,10 +316,10 @@ def _print_text(
         _print(doctor_text.file_lines(client, diagnosis))
     names = Counter((target.client, target.name) for target in targets)
     results = []
-    with closing(_examined(targets)) as examined:
-        for at, result in examined:
-            server = targets[at].server
-            is_unique = server is None or names[targets[at].client, targets[at].name] == 1
+    with closing(_examined(targets)) as indexed_results:
+        for index, result in indexed_results:
+            server = targets[index].server
+            is_unique = server is None or names[targets[index].client, targets[index].name] == 1
             _print(doctor_text.result_lines(result, "" if server is None or is_unique else _place(server, machine)))
             results.append(result)
     _print(doctor_text.summary_lines(results))
@@ -332,10 +338,10 @@ def _print(lines: Iterable[str]) -> None:
 
 def _print_json(file_diagnoses: list[tuple[str, Diagnosis]], targets: list[DoctorTarget]) -> list[Result]:
     """Print all results as JSON, in the order of the servers; returns them."""
-    with closing(_examined(targets)) as examined:
-        results = dict(examined)
+    with closing(_examined(targets)) as indexed_results:
+        results = dict(indexed_results)
     sys.stdout.writelines(json_line(_file_as_json(client, diagnosis)) for client, diagnosis in file_diagnoses)
-    sys.stdout.writelines(json_line(_as_json(target, results[at])) for at, target in enumerate(targets))
+    sys.stdout.writelines(json_line(_as_json(target, results[index])) for index, target in enumerate(targets))
     return list(results.values())
 
 

@@ -95,8 +95,8 @@ def no_verdict(name: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """List the first few names, each once, and count the others."""
     unique_names = [sanitise(name, 100) for name in dict.fromkeys(names)]
-    more = f" and {len(unique_names) - MAX_LISTED_NAMES} more" if len(unique_names) > MAX_LISTED_NAMES else ""
-    return f"{', '.join(unique_names[:MAX_LISTED_NAMES])}{more}"
+    others_text = f" and {len(unique_names) - MAX_LISTED_NAMES} more" if len(unique_names) > MAX_LISTED_NAMES else ""
+    return f"{', '.join(unique_names[:MAX_LISTED_NAMES])}{others_text}"
 
 
 def after_dashes(words: Sequence[str]) -> str:

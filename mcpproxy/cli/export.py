@@ -108,12 +108,12 @@ def run(arguments: list[str]) -> int:
     if options.output == "-":
         return fail(f"export does not write to stdout: name a {output_kind} (./- for one that is called so)")
     if options.format in TABLES:
-        with inputs(options) as redacted_inputs:
-            return redacted_inputs.code(_export(redacted_inputs.paths, options))
+        with inputs(options) as selection:
+            return selection.code(_export(selection.paths, options))
     from mcpproxy.cli.export_file import export_file
 
-    with inputs(options, partial(check_place, force=options.force)) as redacted_inputs:
-        return redacted_inputs.code(export_file(redacted_inputs.paths, options))
+    with inputs(options, partial(check_place, force=options.force)) as selection:
+        return selection.code(export_file(selection.paths, options))
 
 
 def _format_of(options: argparse.Namespace) -> str:

@@ -237,9 +237,9 @@ def _warn_about_proxy(routed_plans: list[Plan]) -> None:
         )
 
 
-def _listened_for(plans: list[Plan], *, before: bool) -> dict[int, str]:
+def _listened_for(plans: list[Plan], *, was_routed: bool) -> dict[int, str]:
     """Map ports of `up` to the names of their servers: those that were routed before, or those that are routed now."""
-    changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is before)
+    changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is was_routed)
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 
 
@@ -248,9 +248,9 @@ def _listener_line(plans: list[Plan]) -> str:
 
     If all of them were routed before and can be reached, the line is empty.
     """
-    routes = _listened_for(plans, before=False)
+    routes = _listened_for(plans, was_routed=False)
     was_routed = not routes
-    routes = routes or _listened_for(plans, before=True)
+    routes = routes or _listened_for(plans, was_routed=True)
     if not routes:
         return ""
     up = listening_up(state_folder(), routes, UP_LISTENS_S)

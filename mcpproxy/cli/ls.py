@@ -115,21 +115,23 @@ def run(arguments: list[str]) -> int:
 def _row(path: Path) -> CaptureListRow:
     capture = Capture(path)
     header = capture.header.members
-    last = _last_record(capture.segments[-1])
-    close = last.members if last is not None and last.rec == "close" else None
-    totals = close.get("totals") if close else None
+    last_record = _last_record(capture.segments[-1])
+    close_members = last_record.members if last_record is not None and last_record.rec == "close" else None
+    totals = close_members.get("totals") if close_members else None
     wall_ns = header.get("wall_ns")
-    started_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
+    start_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
     is_being_recorded = is_live(capture.segments[-1])
     return CaptureListRow(
         path=path,
         server=str(header.get("name", path.parent.name)),
-        mark="live" if is_being_recorded else "closed" if close else "killed",
+        mark="live" if is_being_recorded else "closed" if close_members else "killed",
         ending=None
         if is_being_recorded
-        else bad_ending(*((close or {}).get(name) for name in ("ending", "status", "signal"))),
-        wall_ns=started_ns,
-        lasted_ns=None if last is None else clock.lasted_ns(last.t_ns, started_ns, is_live=is_being_recorded),
+        else bad_ending(*((close_members or {}).get(name) for name in ("ending", "status", "signal"))),
+        wall_ns=start_ns,
+        lasted_ns=None
+        if last_record is None
+        else clock.lasted_ns(last_record.t_ns, start_ns, is_live=is_being_recorded),
         frames=sum(_count(totals, direction, "frames") for direction in ("c2s", "s2c"))
         if isinstance(totals, dict)
         else None,
@@ -192,7 +194,7 @@ def _text(rows: list[CaptureListRow], max_width: int) -> str:
         f"  {'server':<{name_width}}  {'started':<19}  {'lasted':>{time_width}}  {'frames':>8}  {'size':>9}  capture"
     ]
     for row, duration_text in zip(rows, durations, strict=True):
-        started = "" if row.wall_ns is None else local_time(row.wall_ns)
+        start_text = "" if row.wall_ns is None else local_time(row.wall_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
         capture = _id(row)
         remarks = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
@@ -208,7 +210,7 @@ def _text(rows: list[CaptureListRow], max_width: int) -> str:
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"
         server = f"{sign} {name}{'':<{name_width - cells(name)}}"
-        line = f"{server}  {started:<19}  {duration_text:>{time_width}}  {frames:>8}  {size(row.size):>9}  {capture}"
+        line = f"{server}  {start_text:<19}  {duration_text:>{time_width}}  {frames:>8}  {size(row.size):>9}  {capture}"
         # Remarks that do not fit get a separate line, so that the terminal does not break a line within them.
         is_long = cells(line) + 2 + cells(note) > max_width < WHOLE
         lines += [line, *([f"    {note}"] if note else [])] if is_long else [f"{line}  {note}" if note else line]

@@ -14,13 +14,13 @@ _KNOWN_LATER: Final = frozenset({"has:answer", "has:error", "has:failure", "has:
 """Keys about the outcome of a request."""
 
 
-def message_filter(text: str, command: str, refused: Mapping[str, str]) -> Filter:
+def message_filter(text: str, command: str, refused_keys: Mapping[str, str]) -> Filter:
     """Parse a filter of messages.
 
     Args:
         text: the filter.
         command: the name of the command.
-        refused: the keys that the command does not permit with the current options, each with the reason.
+        refused_keys: the keys that the command does not permit with the current options, each with the reason.
 
     Raises:
         FilterError: the filter is invalid, or has a key that the command does not permit.
@@ -30,8 +30,8 @@ def message_filter(text: str, command: str, refused: Mapping[str, str]) -> Filte
         if key in _NEVER_KNOWN:
             reason = f"`{command}` does not know `{key}`: it runs no rules, and marks belong to `tui`"
             raise FilterError(reason, text, position)
-        if key in refused:
-            raise FilterError(refused[key], text, position)
+        if key in refused_keys:
+            raise FilterError(refused_keys[key], text, position)
     return selection
 
 

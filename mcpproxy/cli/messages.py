@@ -41,10 +41,10 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
     # Users type an id as it is printed, and a number and a string can look the same.
     if len(options.id) > 1 and options.id[0] == options.id[-1] == '"':
         return parse(f"id:{_quoted(options.id[1:-1])}")
-    quoted = _quoted(options.id)
+    quoted_id = _quoted(options.id)
     if re.fullmatch(r"-?[0-9.eE+-]+|null", options.id):
-        return parse(f"id:{options.id} or id:{quoted}")
-    return parse(f"id:{options.id}" if re.fullmatch(r"[\w.*?-]+", options.id) else f"id:{quoted}")
+        return parse(f"id:{options.id} or id:{quoted_id}")
+    return parse(f"id:{options.id}" if re.fullmatch(r"[\w.*?-]+", options.id) else f"id:{quoted_id}")
 
 
 def frames_of(text: str) -> tuple[int, int]:
@@ -63,8 +63,8 @@ def frames_of(text: str) -> tuple[int, int]:
 
 def _quoted(text: str) -> str:
     """Quote a text for the filter language."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    escaped_text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped_text}"'
 
 
 def show_messages(paths: list[Path], selection: Filter, options: argparse.Namespace) -> int:

@@ -68,15 +68,16 @@ def run(arguments: list[str]) -> int:
         return _write_timer(options)
     with selected(options.capture, EVERY, lists=True) as selection:
         candidates = [candidate for path in selection.paths if (candidate := removable(path)) is not None]
-    doomed = _chosen(candidates, options)
-    if doomed and not (options.yes or options.dry_run):
-        amount = f"{count_text(len(doomed), 'capture')}, {size(sum(candidate.size for candidate in doomed))}"
+    captures_to_delete = _chosen(candidates, options)
+    if captures_to_delete and not (options.yes or options.dry_run):
+        total_bytes = sum(candidate.size for candidate in captures_to_delete)
+        amount = f"{count_text(len(captures_to_delete), 'capture')}, {size(total_bytes)}"
         if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
             return fail(f"prune would delete {amount}: add --yes to delete them, or --dry-run to list them")
-        if not _is_wanted(doomed, amount):
+        if not _is_wanted(captures_to_delete, amount):
             return int(Exit.FINE)
     code, freed_bytes, count = int(Exit.FINE), 0, 0
-    for candidate in doomed:
+    for candidate in captures_to_delete:
         try:
             if not options.dry_run:
                 remove(candidate)
@@ -118,7 +119,7 @@ def _chosen(candidates: list[Removable], options: argparse.Namespace) -> list[Re
     kept_counts: Counter[Path] = Counter()
     kept_bytes = 0
     is_full = False
-    doomed = []
+    captures_to_delete = []
     for candidate in candidates:
         folder = candidate.path.parent
         is_too_old = options.older_than is not None and candidate.age_s > options.older_than
@@ -126,8 +127,8 @@ def _chosen(candidates: list[Removable], options: argparse.Namespace) -> list[Re
         # Once a capture does not fit, all older ones go, too: a small old capture must not outlive a newer one.
         is_full = is_full or (options.max_size is not None and kept_bytes + candidate.size > options.max_size)
         if is_too_old or has_newer or is_full:
-            doomed.append(candidate)
+            captures_to_delete.append(candidate)
         else:
             kept_counts[folder] += 1
             kept_bytes += candidate.size
-    return doomed[::-1]
+    return captures_to_delete[::-1]

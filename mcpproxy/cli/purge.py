@@ -318,8 +318,8 @@ def _remove(remaining: list[RemainingFiles], root: Path) -> int:
                 file.unlink(missing_ok=True)
             except OSError as error:
                 code = fail(f"cannot delete {file}: {error.strerror}")
-    for private in _private_folders():
-        shutil.rmtree(private, ignore_errors=True)
+    for private_folder in _private_folders():
+        shutil.rmtree(private_folder, ignore_errors=True)
     for folder in folders:
         with suppress(OSError):
             _remove_ignore_file(folder)

@@ -54,8 +54,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not options.output:
         return fail("the name of the file to write is empty")
-    with inputs(options, partial(check_place, force=options.force)) as redacted_inputs:
-        return redacted_inputs.code(_report(redacted_inputs.paths, options))
+    with inputs(options, partial(check_place, force=options.force)) as selection:
+        return selection.code(_report(selection.paths, options))
 
 
 def _report(paths: list[Path], options: argparse.Namespace) -> int:

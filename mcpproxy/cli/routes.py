@@ -123,17 +123,17 @@ class RoutePrinter:
         self.is_repeated = False
         """Whether the plans were printed before; only results are printed then."""
 
-    def plan(self, plan: Plan, changes: list[Change], *, done: bool) -> None:
+    def plan(self, plan: Plan, changes: list[Change], *, is_done: bool) -> None:
         """Print a file and the changes to its servers.
 
         Args:
             plan: the plan of the file.
             changes: the changes to its servers.
-            done: whether they have been made.
+            is_done: whether they have been made.
         """
         if self._json:
             for change in changes:
-                sys.stdout.write(json_line(self._row(plan, change, done=done)))
+                sys.stdout.write(json_line(self._row(plan, change, is_done=is_done)))
             return
         if self.is_repeated:
             changes = [change for change in changes if change.edits]
@@ -145,12 +145,12 @@ class RoutePrinter:
         name_width = min(24, max(map(cells, names), default=0))
         package_width = min(30, max(map(cells, packages), default=0))
         for name, package, change in zip(names, packages, changes, strict=True):
-            outcome = sanitise(_outcome(change, self._machine, done=done), 200)
+            outcome = sanitise(_outcome(change, self._machine, is_done=is_done), 200)
             text = f"  {padded(name, name_width)}  {padded(package, package_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
-    def _row(self, plan: Plan, change: Change, *, done: bool) -> dict[str, Any]:
+    def _row(self, plan: Plan, change: Change, *, is_done: bool) -> dict[str, Any]:
         server = change.server
         return {
             "client": plan.client.id,
@@ -160,7 +160,7 @@ class RoutePrinter:
             "server": server.name,
             "kind": server.kind,
             "action": change.action,
-            "done": done and bool(change.edits),
+            "done": is_done and bool(change.edits),
             "reason": change.reason or None,
         }
 
@@ -184,14 +184,14 @@ def _package(server: Server, listeners: Iterable[Listener]) -> str:
     return sanitise(origin_shown(url[1]) if listener is None else listener.upstream, 60)
 
 
-def _outcome(change: Change, machine: Machine, *, done: bool) -> str:
+def _outcome(change: Change, machine: Machine, *, is_done: bool) -> str:
     reason = sanitise(change.reason, 200)  # may quote the server
     if change.action in _WORDS:
         details = f" {reason}" if reason else ""
         if change.server.project:
             details += f" in {machine.shown(Path(change.server.project))}"
         return (
-            _WORDS[change.action][done]
+            _WORDS[change.action][is_done]
             + details
             + (", but switched off in the client" if change.server.is_disabled else "")
         )
@@ -216,7 +216,7 @@ def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: R
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue
         try:
-            listing.plan(plan, changes, done=True)
+            listing.plan(plan, changes, is_done=True)
         except OSError as error:
             output_errors.append(error)
         if any(change.edits for change in changes):
@@ -273,7 +273,7 @@ def stops_before_writing(
     if not options.dry_run and (options.client or options.all):
         return None
     for plan in plans:
-        listing.plan(plan, plan.changes, done=False)
+        listing.plan(plan, plan.changes, is_done=False)
     servers = count_text(sum(bool(change.edits) for plan in plans for change in plan.changes), "server")
     if options.dry_run or servers.startswith("0 "):
         return int(Exit.FINE)

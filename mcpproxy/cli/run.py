@@ -298,10 +298,12 @@ def _as_it_ended(server_exit: ServerExit, signal_wait: SignalWait) -> int:
     return 1 if status == 0 and server_exit.unwritable is not None else status
 
 
-def _summary(recorder: Recorder, lasted_ns: int) -> str:
+def _summary(recorder: Recorder, duration_ns: int) -> str:
     # Nothing else in a run needs this module.
     from mcpproxy.wording.units import duration, size
 
     frames = recorder.client.frames + recorder.server.frames
     bytes_ = recorder.client.bytes + recorder.server.bytes
-    return f"{recorder.name} · {duration(lasted_ns)} · {frames:,} frames, {size(bytes_)} · recorded to {recorder.path}"
+    return (
+        f"{recorder.name} · {duration(duration_ns)} · {frames:,} frames, {size(bytes_)} · recorded to {recorder.path}"
+    )

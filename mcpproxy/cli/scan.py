@@ -75,7 +75,7 @@ def _scan(path: Path, display_name: Path, options: argparse.Namespace) -> Exit:
         elif len(rows) < _MAX_LISTED_PLACES:
             rows[key] = [item, 1]
     progress.clear()
-    listed_secrets = [(likely, times) for likely, times in rows.values()]
+    listed_secrets = [(secret, times) for secret, times in rows.values()]
     if options.format == "json":
         for item, times in listed_secrets:
             sys.stdout.write(json_line(_row(display_name, item, times)))

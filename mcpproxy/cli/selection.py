@@ -311,9 +311,9 @@ def _names_of(path: Path) -> tuple[str, ...]:
 
 def _time_of(path: Path) -> tuple[int, int]:
     """Return the start and end of a capture, in nanoseconds since 1970, from its header and its file's time."""
-    last = segments(path)[-1]
+    last_segment = segments(path)[-1]
     try:
-        end_ns = time.time_ns() if is_live(last) else last.stat().st_mtime_ns
+        end_ns = time.time_ns() if is_live(last_segment) else last_segment.stat().st_mtime_ns
         wall_ns = Capture(path).header.members.get("wall_ns")
     except (OSError, CaptureError):
         end_ns, wall_ns = 0, None
@@ -406,8 +406,8 @@ def _identified(candidates: list[Path], id_prefix: str) -> list[Path]:
 
 
 def _nothing(message: str) -> NotACapture:
-    newest = all_captures()[:1]
-    newest_text = f"; the newest capture is {newest[0]}" if newest else ""
+    newest_paths = all_captures()[:1]
+    newest_text = f"; the newest capture is {newest_paths[0]}" if newest_paths else ""
     return NotACapture(f"{message}{newest_text}; `mcpproxy ls` lists all captures")
 
 

@@ -134,11 +134,11 @@ class _Prompt:
         for statement in remembered():
             readline.add_history(statement)
 
-        def keep(sql: str) -> None:
+        def add_to_history(sql: str) -> None:
             if line := remember(sql):
                 readline.add_history(line)
 
-        self._keep = keep
+        self._keep = add_to_history
 
     @cached_property
     def _names(self) -> list[str]:

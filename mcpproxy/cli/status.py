@@ -180,7 +180,10 @@ def _version(last_frame: LastFrame | None) -> str | None:
 def _table(rows: list[ServerStatus]) -> list[str]:
     head = ("client", "server", "scope", "routed", "last frame")
     now_ns = time.time_ns()
-    table = [head, *((r.server.client.id, r.server.name, r.server.scope, _routed(r), _heard(r, now_ns)) for r in rows)]
+    table = [
+        head,
+        *((row.server.client.id, row.server.name, row.server.scope, _routed(row), _heard(row, now_ns)) for row in rows),
+    ]
     texts = [[sanitise(cell, 200) for cell in row] for row in table]
     width = width_of_stdout()
     widths = _fitting([max(cells(row[at]) for row in texts) for at in range(len(head))], width)
@@ -313,9 +316,9 @@ def _wait(servers: list[Server], machine: Machine, state: InstallState, captures
             client = row.server.client
             if client.id not in announced_clients:
                 announced_clients.add(client.id)
-                client_rows = [other for other in silent_rows if other.server.client is client]
-                names = ", ".join(sorted({other.server.name for other in client_rows}))
-                first_step = "" if all(other.is_up for other in client_rows) else "run mcpproxy up, and "
+                client_rows = [client_row for client_row in silent_rows if client_row.server.client is client]
+                names = ", ".join(sorted({client_row.server.name for client_row in client_rows}))
+                first_step = "" if all(client_row.is_up for client_row in client_rows) else "run mcpproxy up, and "
                 say(f"waiting for {names}: {first_step}in {client.title}, {client.after or 'use the server'}")
         time.sleep(LOOK_S)
 

@@ -104,28 +104,30 @@ def _findings(case: Case) -> tuple[list[_FindingInTrace], dict[str, str]]:
 
 def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], bool], form: str) -> bool:
     """Print the result of a case; returns whether it is as expected."""
-    expected, expected_notes = _due(case, "expect", picks), _due(case, "notes", picks)
+    expected_findings, expected_notes = _due(case, "expect", picks), _due(case, "notes", picks)
     problems = [finding for finding in findings if finding.finding.level > Level.NOTE]
-    missing = expected - Counter(finding.key for finding in problems)
-    missing += Counter(dict.fromkeys(expected_notes.keys() - {finding.key for finding in findings}, 1))
-    surplus = Counter(finding.key for finding in problems) - expected
-    unexpected = list(_unexpected(problems, surplus))
+    missing_findings = expected_findings - Counter(finding.key for finding in problems)
+    missing_findings += Counter(dict.fromkeys(expected_notes.keys() - {finding.key for finding in findings}, 1))
+    surplus = Counter(finding.key for finding in problems) - expected_findings
+    unexpected_findings = list(_unexpected(problems, surplus))
+    is_expected = not missing_findings and not unexpected_findings
+    mismatches = list(_faults(missing_findings, unexpected_findings))
     if form == "json":
         for finding in findings:
             sys.stdout.write(json_line(_row(case, finding)))
-        if missing or unexpected:
+        if mismatches:
             # The findings on stdout do not show which of them were unexpected, or which are missing.
-            say(f"{sanitise(case.name)}: {'; '.join(' '.join(line.split()) for line in _faults(missing, unexpected))}")
+            say(f"{sanitise(case.name)}: {'; '.join(' '.join(line.split()) for line in mismatches)}")
     else:
-        verdict = "as expected" if not missing and not unexpected else "missed" if not unexpected else "unexpected"
-        lines = [f"{verdict:<11}  {sanitise(case.name)}", *(f"  {line}" for line in _faults(missing, unexpected))]
+        verdict = "as expected" if is_expected else "unexpected" if unexpected_findings else "missed"
+        lines = [f"{verdict:<11}  {sanitise(case.name)}", *(f"  {line}" for line in mismatches)]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return not missing and not unexpected
+    return is_expected
 
 
 def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
     rows = case.members.get(member, [])
-    expected: Due = Counter()
+    expected_findings: Due = Counter()
     for row in rows if isinstance(rows, list) else [None]:
         rule, frame = (row.get("rule"), row.get("frame")) if isinstance(row, dict) else (None, None)
         if not isinstance(rule, str) or type(frame) is not int:
@@ -133,8 +135,8 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
         rule = current_id(rule)
         if rule not in rules():
             raise _Malformed(f"expected the id of a rule in `{member}`: {no_rule(rule)}")
-        expected[rule, frame] += picks(rule)
-    return +expected
+        expected_findings[rule, frame] += picks(rule)
+    return +expected_findings
 
 
 def _unexpected(problems: list[_FindingInTrace], surplus: Due) -> Iterator[_FindingInTrace]:
@@ -145,12 +147,12 @@ def _unexpected(problems: list[_FindingInTrace], surplus: Due) -> Iterator[_Find
             yield finding
 
 
-def _faults(missing: Due, unexpected: list[_FindingInTrace]) -> Iterator[str]:
+def _faults(missing_findings: Due, unexpected_findings: list[_FindingInTrace]) -> Iterator[str]:
     """Yield a line for each missing and each unexpected finding of a case."""
-    for (rule, frame), count in sorted(missing.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
+    for (rule, frame), count in sorted(missing_findings.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
         times = f" ×{count}" if count > 1 else ""
         yield f"missed      frame {frame}  {rule}{times}"
-    for located in reversed(unexpected):
+    for located in reversed(unexpected_findings):
         finding = located.finding
         place = "at the end" if located.frame is None else f"frame {located.frame}"
         yield f"unexpected  {place}  {finding.level} {finding.rule}: {sanitise(finding.message, 200)}"

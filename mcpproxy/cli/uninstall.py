@@ -124,13 +124,13 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
                 f"nothing was removed, because servers are still routed: {names}; first run: mcpproxy uninstall "
                 f"--all{scope}"
             )
-        unreadable = [
+        unreadable_inventories = [
             altered(
                 inventory, broken=[(path, reason) for path, reason in inventory.broken if _may_lead_to_us(path, state)]
             )
             for inventory in inventories
         ]
-        if say_broken(unreadable, machine):
+        if say_broken(unreadable_inventories, machine):
             return fail("nothing was removed, because servers in such a file may still be routed")
         routed_file = _written_elsewhere(state, inventories)
         if routed_file is not None:

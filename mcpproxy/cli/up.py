@@ -137,10 +137,15 @@ class _Running:
     If no capture can be created, for example because the disk is full, clients can still reach the server, unrecorded.
     """
 
-    def __init__(self, listener: Listener, upstream: Upstream, most: int, machine: str) -> None:
+    def __init__(self, listener: Listener, upstream: Upstream, max_connections: int, machine: str) -> None:
         self._listener, self._upstream, self._machine = listener, upstream, machine
         shared = Shared(
-            upstream, admission_of([]), UnrecordedListener(), rate_limited(stderr_lines.put), rewrites=True, most=most
+            upstream,
+            admission_of([]),
+            UnrecordedListener(),
+            rate_limited(stderr_lines.put),
+            rewrites=True,
+            most=max_connections,
         )
         self._relay = HttpRelay(shared)
         self._recorder: HttpRecorder | None = None
@@ -150,7 +155,7 @@ class _Running:
         """The monotonic time of the next attempt to create a capture."""
 
     @classmethod
-    async def start(cls, listener: Listener, most: int, machine: str) -> "_Running":
+    async def start(cls, listener: Listener, max_connections: int, machine: str) -> "_Running":
         """Begin a capture, if that is possible, and listen; returns the running listener.
 
         Raises:
@@ -159,7 +164,7 @@ class _Running:
         upstream = upstream_of(checked_url(listener.upstream))
         listening_socket = bound_socket(f"{HOST}:{listener.port}", beyond=False)
         try:
-            running = cls(listener, upstream, most, machine)
+            running = cls(listener, upstream, max_connections, machine)
             if (reason := running._record()) is not None:
                 stderr_lines.put(f"{listener.name} is not recorded, but can be reached; still trying ({reason})")
                 running._note.enter_context(noted(safe_name(listener.name), reason))

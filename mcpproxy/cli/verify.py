@@ -85,9 +85,9 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
 
 
 def _text(path: Path, inspection: Inspection) -> str:
-    imported = ", imported" if inspection.is_imported else ""
-    redacted = ", redacted" if inspection.is_redacted else ""
-    state = f"{inspection.state}{imported}{redacted}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
+    origin = ", imported" if inspection.is_imported else ""
+    redaction = ", redacted" if inspection.is_redacted else ""
+    state = f"{inspection.state}{origin}{redaction}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
     lines = [f"{sanitise(str(path))}: {state}"]
     lines += [f"  {reason}" for reason in reasons(inspection)]
     return "\n".join(lines) + "\n"

@@ -75,12 +75,12 @@ def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[P
 def check_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
     """Yield the faults in an entry that are visible before the server is started."""
     client, values = server.client, values_of(machine)
-    if missing := _listed(unset(server.entry, client, values)):
-        yield Diagnosis(VariableUnset, f"no value for {missing}")
-    if missing := _listed(unknown(server.entry, client)):
-        yield Diagnosis(VariableUnknown, f"only {client.title} knows the value of {missing}")
-    if missing := _listed(empty(server.entry, client, values)):
-        yield Diagnosis(VariableEmpty, f"no value for {missing}")
+    if variable_list := _listed(unset(server.entry, client, values)):
+        yield Diagnosis(VariableUnset, f"no value for {variable_list}")
+    if variable_list := _listed(unknown(server.entry, client)):
+        yield Diagnosis(VariableUnknown, f"only {client.title} knows the value of {variable_list}")
+    if variable_list := _listed(empty(server.entry, client, values)):
+        yield Diagnosis(VariableEmpty, f"no value for {variable_list}")
     if client.joins_words:
         for word in server.words:
             if not is_plain(expanded(word, client, values)):

@@ -256,13 +256,13 @@ def examine_command(
         return Result(name, client, (Diagnosis(Exits, evidence), *remarks), {})
     fault = programs.diagnose(words[0], variables, folder, machine.home)
     if fault is not None:
-        split_advice = (
+        split_diagnosis = (
             programs.unsplit_command(words[0], variables, folder, machine.home) if fault.verdict is NotFound else None
         )
-        if split_advice is not None:
+        if split_diagnosis is not None:
             if apart is None:
                 apart = f"run mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
-            fault = split_advice._replace(advice=split_advice.advice + apart)
+            fault = split_diagnosis._replace(advice=split_diagnosis.advice + apart)
         return Result(name, client, (fault, *remarks), {})
     limit_s = min(max(2 * start_s, PATIENCE_S), MAX_ATTEMPT_S)
     outcome = process_attempt.attempt(recorder, words, variables, folder, limit_s)
@@ -278,12 +278,12 @@ def examine_command(
     return Result(name, client, (*([failure] if failure else []), *all_remarks), timings, outcome.tools)
 
 
-def slowness(duration_s: float | None, allowed_s: float) -> Diagnosis | None:
+def slowness(duration_s: float | None, limit_s: float) -> Diagnosis | None:
     """Return the diagnosis of a server that was slow to answer, or None if it was quick."""
-    if duration_s is None or duration_s <= allowed_s / 2:
+    if duration_s is None or duration_s <= limit_s / 2:
         return None
-    evidence = f"it took {_text(duration_s)}, while the client allows {_text(allowed_s)}"
-    return Diagnosis(TooSlow if duration_s > allowed_s else Slow, evidence)
+    evidence = f"it took {_text(duration_s)}, while the client allows {_text(limit_s)}"
+    return Diagnosis(TooSlow if duration_s > limit_s else Slow, evidence)
 
 
 def _text(seconds: float) -> str:

@@ -179,7 +179,7 @@ class FinalCalls:
         if step.end is not None:
             final_calls += self._cancelled.values()
             self._cancelled = {}
-        return [one for one in final_calls if self._only is None or matches(self._only, one.call)]
+        return [ended_call for ended_call in final_calls if self._only is None or matches(self._only, ended_call.call)]
 
 
 def names(call: EndedCall, fold: Fold) -> tuple[Peer, Peer]:

@@ -408,8 +408,8 @@ class HarFile:
     def pieces(self) -> Iterator[bytes]:
         """Yield the whole file, piece by piece."""
         creator = {"name": "mcpproxy", "version": __version__}
-        opening = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
-        yield opening.removesuffix(b"]}}")
+        opening_json = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
+        yield opening_json.removesuffix(b"]}}")
         separator = b"\n"
         for _, offset, size in sorted(self._spooled_entries):
             yield separator

@@ -140,12 +140,12 @@ class MarkdownExport:
         fold, header = self._facts.fold, self._facts.header
         origin = origin_of(header)
         # An imported log may begin after the handshake, or contain no part of it.
-        unnamed = "unknown" if origin and not fold.revisions else "does not name itself"
+        missing_name = "unknown" if origin and not fold.revisions else "does not name itself"
         extent = f"{count_text(self._facts.frame_count, 'frame')}, {count_text(self._facts.session_count, 'session')}"
         rows = [
             ("capture", sanitise(self._path.name, None)),
-            ("client", unnamed if fold.client is None else peer_text(fold.client)),
-            ("server", unnamed if fold.server is None else peer_text(fold.server)),
+            ("client", missing_name if fold.client is None else peer_text(fold.client)),
+            ("server", missing_name if fold.server is None else peer_text(fold.server)),
             ("revisions" if len(fold.revisions) > 1 else "revision", revisions_text(fold.revisions) or "unknown"),
             ("transport", sanitise(fold.transport or "unknown", 60)),
             ("extent", f"{extent}, {duration(fold.t_ns)}"),
@@ -169,9 +169,9 @@ class MarkdownExport:
             cells = (str(finding.level), finding.rule, finding.side, f"{frame}", f"{times:,}", finding.problem)
             yield _html_row([html_code(cell) for cell in cells])
         yield "</table>\n\n"
-        unlisted = self._facts.finding_count - sum(times for _, times in findings.values())
-        if unlisted:
-            yield f"And {unlisted:,} more; `mcpproxy check --notes` lists all.\n\n"
+        unlisted_count = self._facts.finding_count - sum(times for _, times in findings.values())
+        if unlisted_count:
+            yield f"And {unlisted_count:,} more; `mcpproxy check --notes` lists all.\n\n"
         if any(finding.level >= Level.WARNING for finding in findings):
             yield "`mcpproxy rule NAME` explains a rule.\n\n"
 

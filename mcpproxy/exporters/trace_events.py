@@ -169,9 +169,9 @@ class CaptureEvents:
             **_cancellation(call),
             "session": ended_call.session.number,
         }
-        begin, end = self._us(ended_call.handed_ns), self._us(ended_call.ended_ns)
-        self._events.append({**common, "ph": "b", "tid": thread, "ts": begin, "args": arguments})
-        self._events.append({**common, "ph": "e", "tid": thread, "ts": end})
+        start_us, end_us = self._us(ended_call.handed_ns), self._us(ended_call.ended_ns)
+        self._events.append({**common, "ph": "b", "tid": thread, "ts": start_us, "args": arguments})
+        self._events.append({**common, "ph": "e", "tid": thread, "ts": end_us})
         if ended_call.outer is not None and self._draws_messages:
             flow_event = {"cat": _CATEGORY, "name": "in the course of", "id": async_id, "pid": self._pid}
             outer_thread = self._thread(ended_call.session.number, "c2s")

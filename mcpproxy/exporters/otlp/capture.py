@@ -57,7 +57,7 @@ class CaptureSpans:
 
     def _count_sessions(self) -> None:
         fold, conventions = self.calls.fold, self._conventions
-        for session, begun_ns, ended_ns in self.calls.sessions():
+        for session, start_ns, end_ns in self.calls.sessions():
             if session.delimited == "peer" or session.is_guess:
                 continue  # a guess: the protocol has no sessions here, so the end of this one is unknown
             client = session.client or Peer("unknown client", "")
@@ -66,7 +66,7 @@ class CaptureSpans:
                 self._histograms.add_session(
                     conventions.service(peer),
                     conventions.session(session, is_server=is_server),
-                    conventions.at(begun_ns),
-                    conventions.at(ended_ns),
+                    conventions.at(start_ns),
+                    conventions.at(end_ns),
                     is_server=is_server,
                 )

@@ -99,10 +99,10 @@ class Collector:
         if not self._sends(lambda: self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS):
             return None
         try:
-            rejected = ExportTraceServiceResponse.FromString(self._answer).partial_success.rejected_spans
+            rejected_count = ExportTraceServiceResponse.FromString(self._answer).partial_success.rejected_spans
         except DecodeError:
-            rejected = 0
-        return len(spans) - max(0, min(rejected, len(spans)))
+            rejected_count = 0
+        return len(spans) - max(0, min(rejected_count, len(spans)))
 
     def send_metrics(self, metrics: MetricsData) -> bool | None:
         """Send histograms; returns whether all were accepted, or None if the request failed."""

@@ -109,8 +109,8 @@ class Sender:
             # Resolving the collector's host name cannot be interrupted.
             self._thread.join(GRACE_S)
         with self._condition:
-            dropped = self._dropped + len(self._queue) + len(self._under_way)
-            return Sent(self._sent, dropped, self._metrics is None and not self._has_refused_metrics)
+            dropped_count = self._dropped + len(self._queue) + len(self._under_way)
+            return Sent(self._sent, dropped_count, self._metrics is None and not self._has_refused_metrics)
 
     def _run(self) -> None:
         try:
