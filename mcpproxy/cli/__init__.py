@@ -39,7 +39,7 @@ COMMANDS = {
 
 
 _OWN_GC_POLICY = ("serve", "up", "tui")
-"""Commands that relay, or draw screens while they read: they decide for themselves when to collect reference cycles."""
+"""The commands that relay traffic or draw screens; they decide themselves when to collect reference cycles."""
 
 
 def usage() -> str:

@@ -150,7 +150,7 @@ def add_format(parser: argparse.ArgumentParser, *more: str, of_json: str = "one 
     Args:
         parser: the command's parser.
         more: further formats.
-        of_json: what `json` writes, if there are no further formats.
+        of_json: the description of `json` in the help, if there are no further formats.
     """
     formats_help = "human-readable text (default), JSON lines, or a format for other tools"
     parser.add_argument(

@@ -54,13 +54,13 @@ class CaptureFiles:
         self._report_error: OSError | None = None
         """The error that prevented captures from being listed on stdout."""
         self._refused = 0
-        """Captures that could not be created."""
+        """The number of captures that could not be created."""
         self._uses: dict[str, int] = {}
         """How many captures have each name."""
         self._waiting: _CaptureFile | None = None
         """The complete capture for a single output file. It is published at the end, if no other capture followed."""
         self.count = 0
-        """How many captures have been published."""
+        """The number of published captures."""
         self.code = int(Exit.FINE)
         """The exit code of the import: `CANNOT_CREATE` if a capture could not be created."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpproxy.exporters.otlp.sender import Sender
 
 METRICS_S: Final = 10.0
-"""How often the histograms are sent."""
+"""The interval at which the histograms are sent."""
 PATIENCE_S: Final = 10.0
 """How long to wait at the end for a collector that does not answer."""
 HURRY_S: Final = 2.0

@@ -19,9 +19,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
 SHOWN: Final = 5
-"""How many findings of a rule are shown for each capture."""
+"""The maximum number of findings of a rule that are shown for each capture."""
 PROOFS: Final = 3
-"""How many other messages are shown with a finding; for a flood, hundreds prove it."""
+"""The maximum number of other messages that are shown with a finding; hundreds of messages can prove a flood."""
 
 
 class Evidence:
@@ -38,7 +38,7 @@ class Evidence:
         self._here = 0
 
     def begin(self, capture: Path) -> None:
-        """Start a capture."""
+        """Begin the report on a capture."""
         self._here = 0
         self._text += self._report.begin(capture)
 
@@ -51,7 +51,7 @@ class Evidence:
             self.first.append(located)
 
     def finish(self, examination: CaptureCheck, capture: Path) -> None:
-        """End the current capture."""
+        """End the report on the current capture."""
         self._text += self._report.finish(examination.ended._replace(capture=capture))
         if not self._here:
             extent = f"{count_text(examination.frames, 'frame')} of {count_text(examination.sessions, 'session')}"

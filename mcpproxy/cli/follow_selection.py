@@ -18,7 +18,7 @@ from mcpproxy.cli.diagnostics import say
 from mcpproxy.cli.selection import EVERY, NamedCaptures, Scope, is_recorded, meaning_of, present, wait_for
 
 POLL_S: Final = 0.2
-"""How often to look for new captures."""
+"""The interval at which to look for new captures."""
 
 
 class Followed:
@@ -37,7 +37,7 @@ class Followed:
             argument.paths[0] for argument in meanings if argument is not None and argument.kind in ("file", "listed")
         ]
         self.is_endless = len(self._files) < max(1, len(arguments))
-        """Whether the search for new captures never ends, because an argument is not a file."""
+        """Whether more captures may begin at any time, because not every argument is a file."""
         self.is_one = len(arguments) < 2 and not scope.is_wide and not (meanings and _is_folder(meanings[0]))
         """Whether the arguments select a single session, with which following ends."""
 

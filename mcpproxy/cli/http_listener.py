@@ -26,7 +26,7 @@ from mcpproxy.wording.counts import count_text
 SWITCH_S: Final = 0.0002
 """How long a thread may hold the interpreter while another thread waits for it."""
 QUEUED_LINES: Final = 1000
-"""How many lines may be queued for stderr."""
+"""The maximum number of lines that are queued for stderr."""
 FLUSH_S: Final = 1.0
 """How long queued lines may delay the exit."""
 REPEAT_S: Final = 10.0
@@ -200,14 +200,14 @@ def admission_of(names: list[str]) -> Admission:
 
 
 def ready_to_relay() -> asyncio.Event:
-    """Set up the process and its running event loop for relaying; returns the event that SIGINT or SIGTERM sets."""
+    """Set up the process and its running event loop for relaying; returns the event that a termination signal sets."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signum, stopped.set)
     # The writing thread must not make the event loop wait for the interpreter: by default, up to 5 ms.
     sys.setswitchinterval(SWITCH_S)
-    # No object so far is garbage, and scanning them all again and again costs 5 µs per POST.
+    # No object is garbage so far; scanning all of them repeatedly would cost 5 µs per POST.
     gc.freeze()
     return stopped
 

@@ -151,7 +151,7 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
 def _probed(
     inventories: list[ClientInventory], options: argparse.Namespace, state: InstallState, machine: Machine
 ) -> dict[str, Probe]:
-    """Send a request without credentials to each chosen URL that is not routed yet; return the results by URL.
+    """Send a request without credentials to each chosen URL that is not routed yet; returns the results by URL.
 
     No request goes to an address from a repository that the user has not approved.
     """
@@ -244,7 +244,7 @@ def _listened_for(plans: list[Plan], *, was_routed: bool) -> dict[int, str]:
 
 
 def _listener_line(plans: list[Plan]) -> str:
-    """Return a line that says whether clients can reach the servers with a URL; wait a moment for a running `up`.
+    """Wait a moment for a running `up`; returns a line that says whether clients can reach the servers with a URL.
 
     If all of them were routed before and can be reached, the line is empty.
     """

@@ -61,11 +61,11 @@ class CaptureListRow:
     abandoned: int | None = None
     """The number of abandoned requests; None if the capture has no summary and is too large to compute one."""
     answered_late: int = 0
-    """How many abandoned requests were answered later."""
+    """The number of abandoned requests that were answered later."""
     ending: str | None = None
     """How it ended, unless it ended normally: `exit 1`, `SIGKILL`, `killed` (not closed)."""
     waiting: int = 0
-    """How many requests are waiting for a response, if the capture is being recorded."""
+    """The number of requests that are waiting for a response, if the capture is being recorded."""
     waited_ns: int | None = None
     """How long the oldest unanswered request has waited, if the capture is being recorded."""
 
@@ -148,7 +148,7 @@ def _count(totals: object, direction: str, name: str) -> int:
 
 
 def _last_record(path: Path) -> Record | None:
-    """Return the last whole record of a file, or None; read only the end of the file."""
+    """Read the end of a file; returns the last whole record, or None if the end contains no record."""
     with open_capture(path) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - TAIL))

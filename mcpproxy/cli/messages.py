@@ -48,7 +48,7 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
 
 
 def frames_of(text: str) -> tuple[int, int]:
-    """Parse `--frame`; return the first and the last number that it selects.
+    """Parse `--frame`; returns the first and the last number that it selects.
 
     Raises:
         CaptureError: the text is neither a number nor a range.

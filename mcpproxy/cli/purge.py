@@ -369,7 +369,7 @@ def _remove_ignore_file(folder: Path) -> None:
 
 
 def _is_ignore_file(path: Path) -> bool:
-    """Whether a recorder put this ignore file into a new folder; one of the user would be readable by others."""
+    """Whether a recorder put this ignore file into a new folder; a user's own file would be readable by others."""
     try:
         is_ours = path.name == IGNORE_FILE and _is_file(path) and not path.lstat().st_mode & 0o077
         return is_ours and path.read_bytes() == IGNORES_ALL

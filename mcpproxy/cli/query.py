@@ -176,7 +176,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
 
 
 def _sql(options: argparse.Namespace) -> str | None:
-    """Read the SQL, or remove it from the operands; returns None if a prompt should ask the user for it."""
+    """Read the SQL from a file or stdin, or remove it from the operands; returns None if a prompt should ask for it."""
     if options.file is not None:
         return _read(options.file)
     if options.capture and len(options.capture[0].split()) != 1:

@@ -78,7 +78,7 @@ def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventor
 
 
 def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
-    """Return the inventories of `find_all`; if no client was named, list files that several clients share only once."""
+    """Return the inventories of `find_all`, but leave out unnamed clients that only share a project's files."""
     inventories = find_all(clients, machine)
     if len(clients) < len(CLIENTS):
         return inventories
@@ -115,7 +115,7 @@ class RoutePrinter:
     """Prints the changes to servers, in a block for each file."""
 
     def __init__(self, machine: Machine, listeners: Sequence[Listener], *, as_json: bool) -> None:
-        """Print nothing yet. For servers that are routed to `listeners`, the output shows their upstreams."""
+        """Create a printer of JSON lines or of text; it shows the upstreams of servers that `listeners` relay."""
         self._machine = machine
         self._listeners = (*listeners,)
         self._json = as_json

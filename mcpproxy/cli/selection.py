@@ -71,9 +71,9 @@ class Scope:
     last: int | None = None
     """The maximum number of captures for each argument; the newest are read."""
     since_ns: int | None = None
-    """Select captures with records at or after this time, in nanoseconds since 1970."""
+    """If set, captures without records at or after this time, in nanoseconds since 1970, are left out."""
     until_ns: int | None = None
-    """Select captures with records at or before this time, in nanoseconds since 1970."""
+    """If set, captures without records at or before this time, in nanoseconds since 1970, are left out."""
     live: bool = False
     """Whether to select only captures that are being recorded now."""
 

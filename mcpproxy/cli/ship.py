@@ -220,7 +220,7 @@ class _Pass:
         return [f"{count_text(day_count, 'day')} compacted, {count_text(files_before, 'file')} into {files_after:,}"]
 
     def _deleted(self, choices: "ShipOptions") -> list[str]:
-        """Delete old local captures that are complete in the destination, which is checked again; returns lines."""
+        """Delete old local captures, after a new check that the destination has them; returns the lines to print."""
         from captures.listing import segments
         from mcpproxy.removal import removable, remove
         from mcpproxy.shipping.manifest import manifest_at

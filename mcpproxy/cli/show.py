@@ -191,7 +191,7 @@ class _Following:
         self._followed = Followed(options.capture, scope_of(options))
         self._column = _Column()
         self._left: int | None = options.limit
-        """How many lines may still be printed."""
+        """The number of lines that may still be printed; None if it is not limited."""
         self._code = int(Exit.FINE)
         self._selection = _Selection()
 
@@ -402,7 +402,7 @@ class _Text:
         return "".join(f"{label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def waiting(self) -> Iterator[str]:
-        """Yield lines each time another request has waited too long: how many there are, and since when they wait."""
+        """Yield lines about late requests each time another one is late: their number, and how long they waited."""
         waits = self._conversation.waits
         if not self._conversation.session.tables["client"].oldest(1):
             return
@@ -427,7 +427,7 @@ class _Json:
         self._pending: dict[int, tuple[Record, Frame]] = {}
         """The frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
         self._asked: dict[int, tuple[Record, Frame]] = {}
-        """Unselected requests without a response, which the filter may select if they fail; the fold bounds them."""
+        """The unselected requests without a response, which may fail and then match; the fold bounds their number."""
         self._wall_ns: int | None = None
 
     def on_step(self, step: Step) -> Iterator[Row]:

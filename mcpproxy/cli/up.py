@@ -175,7 +175,7 @@ class _Running:
         return running
 
     def record_again(self) -> None:
-        """Try to create a capture if there is none and it is time for another attempt; records later connections."""
+        """Try to create a capture if there is none and it is time for another attempt, to record later connections."""
         if self._recorder is None and time.monotonic() >= self._again_s and self._record() is None:
             self._note.close()
 

@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> int:
 
 
 def call_damage(inspection: Inspection, name: Path) -> None:
-    """Name the capture in all reports of damage as `name`."""
+    """Use `name` as the name of the file in all reports of damage."""
     inspection.damage = [item._replace(path=name) for item in inspection.damage]
 
 

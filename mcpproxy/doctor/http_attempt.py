@@ -139,7 +139,7 @@ def _tools(
 
 
 def _sse(url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _Reply) -> HttpAttempt:
-    """Examine the reply that should open the stream of the older transport; returns the outcome of the conversation."""
+    """Examine the reply that should open the stream of the older transport; returns the outcome."""
     if reply.status == 200 and b"event: endpoint" in reply.body.replace(b"event:endpoint", b"event: endpoint"):
         return HttpAttempt(None, time.monotonic() - start_s)
     diagnosis = _of_status(reply, url)

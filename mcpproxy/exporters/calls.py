@@ -25,7 +25,7 @@ MAX_TRACEPARENT_CHARS: Final = 256
 MAX_TIMED_SESSIONS: Final = 10_000
 """The maximum number of sessions whose first and last times are kept."""
 MAX_CANCELLED_CALLS: Final = 10_000
-"""The maximum number of cancelled calls that wait for late responses; the oldest is then exported without one."""
+"""The maximum number of cancelled calls that wait for late responses; beyond it, the oldest is exported without one."""
 
 
 class Origin(NamedTuple):
@@ -46,7 +46,7 @@ class EndedCall(NamedTuple):
     call: Call
     session: Session
     ended_ns: int
-    """When the call was over (`Call.over`) or, otherwise, when its server or the capture ended; now if that is live."""
+    """When the call was over (`Call.over`) or, otherwise, when its server or the capture ended; now if it is live."""
 
     @property
     def begun_ns(self) -> int:

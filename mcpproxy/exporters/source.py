@@ -26,7 +26,6 @@ class Source:
         capture = Capture(path)
         self.path = path
         self.id = capture_id(capture)
-        """The id of the capture."""
         self.reading = Reading(capture)
         self._header, self._tell = capture.header.members, tell
 
