@@ -117,7 +117,7 @@ def _explain(verdict: str) -> int:
 
 def _bare_command(arguments: Sequence[str]) -> Sequence[str]:
     """Return the words of a command that was typed without `--`; empty if the arguments are not a command."""
-    start = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
+    start = next((index for index, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
     words = arguments[start:]
     if "--explain" in arguments or not words or "://" in words[0] or _is_like_a_client(words[0]):
         return ()

@@ -198,7 +198,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
         def write(sources: Sources) -> tuple[ExportResult | None, Sources]:
             if not sources.readable:
                 return None, sources
-            done = export(
+            result = export(
                 sources.readable,
                 options.format,
                 folder,
@@ -208,7 +208,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
                 database=database,
                 progress=progress.update,
             )
-            return done, sources
+            return result, sources
 
         result, sources = with_sources(paths, write, findings=options.findings, progress=progress.update)
     for notice in (*cache_size_warning(), *sources.doubles, *(str(error) for _, error in sources.refused)):

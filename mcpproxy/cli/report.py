@@ -91,6 +91,6 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     sys.stdout.flush()
     for outcome in report.examined:
         say_faults(outcome)
-    has_faults = any(ended.faults for ended in report.examined)
+    has_faults = any(outcome.faults for outcome in report.examined)
     is_damaged = report_losses(losses, "the report covers the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)
