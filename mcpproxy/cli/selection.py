@@ -184,7 +184,7 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
 
     Args:
         arguments: paths, folders, servers' names or `-`.
-        scope: selects among their captures.
+        scope: the scope that selects among their captures.
         lists: whether the command lists captures: then an empty result is not an error, and stderr names no capture.
 
     Raises:

@@ -157,7 +157,7 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
         server.client.id,
         diagnoses,
         # The advice quotes the entry's words unexpanded, because the values of variables may be secrets.
-        apart=entry_text.split_entry_text(server, programs.split(words[0])),
+        split_hint=entry_text.split_entry_text(server, programs.split(words[0])),
     )
 
 
@@ -228,7 +228,7 @@ def examine_command(
     client: str | None = None,
     remarks: Sequence[Diagnosis] = (),
     *,
-    apart: str | None = None,
+    split_hint: str | None = None,
 ) -> Result:
     """Examine a server that has a command.
 
@@ -242,7 +242,7 @@ def examine_command(
         start_s: how long the client waits for the server to start, in seconds.
         client: the id of the client.
         remarks: the diagnoses so far.
-        apart: the advice if the first word turns out to contain the arguments as well; by default, the command to type
+        split_hint: the advice if the first word turns out to contain the arguments as well; by default, the command
             with separate words.
     """
     unpassable = next(
@@ -260,9 +260,9 @@ def examine_command(
             programs.unsplit_command(words[0], variables, folder, machine.home) if fault.verdict is NotFound else None
         )
         if split_diagnosis is not None:
-            if apart is None:
-                apart = f"run mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
-            fault = split_diagnosis._replace(advice=split_diagnosis.advice + apart)
+            if split_hint is None:
+                split_hint = f"run mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
+            fault = split_diagnosis._replace(advice=split_diagnosis.advice + split_hint)
         return Result(name, client, (fault, *remarks), {})
     limit_s = min(max(2 * start_s, PATIENCE_S), MAX_ATTEMPT_S)
     outcome = process_attempt.attempt(recorder, words, variables, folder, limit_s)

@@ -92,15 +92,15 @@ def origin_of(request: Request) -> Origin:
 class Calls:
     """Collects the calls of one capture as they end."""
 
-    def __init__(self, fold: Fold, look: Callable[[MessageContext], None] = lambda _: None) -> None:
+    def __init__(self, fold: Fold, on_message: Callable[[MessageContext], None] = lambda _: None) -> None:
         """Start without calls.
 
         Args:
             fold: the state of the conversation, which each step updates.
-            look: called with each message, before the end of its call is processed.
+            on_message: called with each message, before the end of its call is processed.
         """
         self.fold = fold
-        self._look = look
+        self._look = on_message
         self._times: OrderedDict[int, Span] = OrderedDict()
 
     def on_step(self, step: Step) -> list[EndedCall]:
@@ -148,14 +148,14 @@ class FinalCalls:
     The filter may match a late response as well, so it is applied only then.
     """
 
-    def __init__(self, only: Filter | None = None, *, is_live: bool = False) -> None:
+    def __init__(self, selection: Filter | None = None, *, is_live: bool = False) -> None:
         """Start without calls.
 
         Args:
-            only: selects the calls whose request or response it matches; None selects all.
+            selection: matches the requests or responses of the selected calls; None selects all.
             is_live: whether no call is held back; the filter then sees only the request of a cancelled call.
         """
-        self._only, self._is_live = only, is_live
+        self._only, self._is_live = selection, is_live
         self._cancelled: dict[Call, EndedCall] = {}
 
     def on_ended(self, ended_calls: Iterable[EndedCall], step: Step) -> list[EndedCall]:

@@ -48,19 +48,19 @@ class HarEntry(NamedTuple):
 class HarEntryBuilder:
     """Builds the entries of one capture. An entry is complete when its exchange has ended."""
 
-    def __init__(self, capture: str, fold: Fold, only: Filter | None = None) -> None:
+    def __init__(self, capture: str, fold: Fold, selection: Filter | None = None) -> None:
         """Start without entries.
 
         Args:
             capture: the id of the capture.
             fold: the state of the conversation, which each step updates.
-            only: selects the exchanges with a message that it matches; None selects all.
+            selection: matches a message of each selected exchange; None selects all.
         """
         self.lost_request_count = 0
         """The number of exchanges that were left out because the record of their request is lost."""
         self.truncated_body_count = 0
         """The number of bodies that were exported only in part because they were too long."""
-        self._capture, self._only = capture, only
+        self._capture, self._only = capture, selection
         self._fold = fold
         self._held_bytes = 0
         self._open: OrderedDict[int, _OpenExchange] = OrderedDict()

@@ -98,7 +98,7 @@ class MarkdownExport:
     """Exports one capture as Markdown. The caller feeds it every step of reading the capture."""
 
     def __init__(
-        self, path: Path, fold: Fold, facts: CaptureFacts, only: Filter | None = None, times: Times = "rel"
+        self, path: Path, fold: Fold, facts: CaptureFacts, selection: Filter | None = None, times: Times = "rel"
     ) -> None:
         """Create an export to which no step has been fed yet.
 
@@ -106,11 +106,11 @@ class MarkdownExport:
             path: the path of the capture; the export shows the file name.
             fold: the state of the conversation, which each step updates.
             facts: the facts about the whole capture.
-            only: selects the messages; None selects all.
+            selection: matches the selected messages; None selects all.
             times: the form in which each message shows its time.
         """
         self._path, self._facts = path, facts
-        self._conversation = Conversation(fold, width=WHOLE, times=times, only=only)
+        self._conversation = Conversation(fold, width=WHOLE, times=times, only=selection)
 
     @property
     def has_selected(self) -> bool:

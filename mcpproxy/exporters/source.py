@@ -13,12 +13,12 @@ from captures.record import Record
 class Source:
     """One pass over a capture. Iterate over it once, for the steps of its reading."""
 
-    def __init__(self, path: Path, tell: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, path: Path, on_bytes_read: Callable[[int], None] = lambda _: None) -> None:
         """Open a capture.
 
         Args:
             path: the capture.
-            tell: called with the size of each record that was read, in bytes.
+            on_bytes_read: called with the size of each record that was read, in bytes.
 
         Raises:
             CaptureError: there is nothing to read, the file is not a capture, or a later version wrote it.
@@ -27,7 +27,7 @@ class Source:
         self.path = path
         self.id = capture_id(capture)
         self.reading = Reading(capture)
-        self._header, self._tell = capture.header.members, tell
+        self._header, self._tell = capture.header.members, on_bytes_read
 
     @property
     def name(self) -> str:

@@ -55,7 +55,7 @@ class CaptureEvents:
         processes: Processes,
         number: int,
         offset_ns: int,
-        only: Filter | None = None,
+        selection: Filter | None = None,
     ) -> None:
         """Start without events.
 
@@ -66,19 +66,19 @@ class CaptureEvents:
             processes: the processes of the whole file.
             number: the number of the capture in the file, from 0; makes its ids and threads unique in the file.
             offset_ns: when the capture opened, on the axis of the file.
-            only: selects calls, and leaves out messages; None selects everything.
+            selection: matches the selected calls, which are then drawn without messages; None selects everything.
         """
         self.calls = Calls(fold, self._update)
         self.count = 0
         """The number of calls drawn so far."""
         self._capture, self._number, self._offset_ns = capture, number, offset_ns
-        self._draws_messages = only is None
+        self._draws_messages = selection is None
         self._pid, self._is_new = processes.number_of(text(name, 256))
         self._name = text(name, 256)
         self._threads: dict[tuple[int, Direction], int] = {}
         self._last: dict[int, Event] = {}
         """The last slice of each thread; its length depends on when the next slice begins."""
-        self._final = FinalCalls(only)
+        self._final = FinalCalls(selection)
         self._waiting: dict[tuple[int, int | None], int] = {}
         self._waiting_bytes = 0
         self._events: list[Event] = []

@@ -17,7 +17,7 @@ class CaptureSpans:
         capture: str,
         fold: Fold,
         histograms: Histograms,
-        only: Filter | None = None,
+        selection: Filter | None = None,
         *,
         payloads: bool = False,
         is_live: bool = False,
@@ -28,15 +28,15 @@ class CaptureSpans:
             capture: the id of the capture.
             fold: the state of the conversation, which each step updates.
             histograms: the histograms that count the durations.
-            only: selects calls; None selects all.
+            selection: matches the selected calls; None selects all.
             payloads: whether arguments and results become attributes.
             is_live: whether cancelled calls become spans at once, which then cannot show that they were answered late.
         """
         self.calls = Calls(fold)
         self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)
         self._histograms = histograms
-        self._filtered = only is not None
-        self._final = FinalCalls(only, is_live=is_live)
+        self._filtered = selection is not None
+        self._final = FinalCalls(selection, is_live=is_live)
 
     def on_step(self, step: Step) -> list[CallSpan]:
         """Process the next step; returns the spans that it ends.
