@@ -37,12 +37,7 @@ def count(text: str) -> int:
 
 
 def add_machine(parser: argparse.ArgumentParser, help_text: str) -> None:
-    """Add `--machine NAME`: a name that the user chooses for this machine.
-
-    Args:
-        parser: the command's parser.
-        help_text: the help text.
-    """
+    """Add `--machine NAME`: a name that the user chooses for this machine."""
     parser.add_argument("--machine", type=_machine, metavar="NAME", help=help_text)
 
 
@@ -91,13 +86,13 @@ def latest(text: str) -> int:
     return _moment(text, timedelta(days=1))
 
 
-def _moment(text: str, of_day: timedelta) -> int:
+def _moment(text: str, date_offset: timedelta) -> int:
     if re.fullmatch(r"[0-9]{1,9}[smhdw]", text):
         return time.time_ns() - age(text) * 1_000_000_000
     try:
-        day = datetime.fromisoformat(text)
-        whole_day = of_day if re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text) else timedelta()
-        return int((day + whole_day).timestamp()) * 1_000_000_000
+        date = datetime.fromisoformat(text)
+        offset = date_offset if re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text) else timedelta()
+        return int((date + offset).timestamp()) * 1_000_000_000
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r:.40} is neither an age such as 2h or 3d nor a date such as 2026-11-20 or 2026-11-20T10:15"
@@ -128,12 +123,12 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def parse_mixed(self, args: list[str]) -> argparse.Namespace:
-        """Parse arguments whose operands may be among the options, although there is more than one kind of operand."""
+        """Parse arguments in which options and operands of several kinds may be mixed."""
         set_up_stdout("text")
         return self.parse_intermixed_args(args)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a word that is not one of the choices, and suggest the nearest ones."""
+        """Reject a word that is not one of the choices, and suggest the nearest ones."""
         if action.choices is not None and value not in action.choices:
             words = [str(choice) for choice in action.choices]
             text = f"{str(value)!r:.80} is not one of {', '.join(words)}{hint(str(value), words)}"
@@ -141,10 +136,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line about the error; argparse itself would also print the usage."""
-        unknown = message.removeprefix(_UNKNOWN)
-        option = unknown.split(" ", 1)[0].partition("=")[0]
-        near = hint(option, self._option_string_actions) if unknown != message and option.startswith("--") else ""
-        raise SystemExit(fail(f"{sanitise(message)}{near}; see {self.prog} --help", Exit.USAGE))
+        unknown_options = message.removeprefix(_UNKNOWN)
+        option = unknown_options.split(" ", 1)[0].partition("=")[0]
+        suggestion = (
+            hint(option, self._option_string_actions) if unknown_options != message and option.startswith("--") else ""
+        )
+        raise SystemExit(fail(f"{sanitise(message)}{suggestion}; see {self.prog} --help", Exit.USAGE))
 
 
 def add_format(parser: argparse.ArgumentParser, *more: str, of_json: str = "one JSON object per line") -> None:
@@ -153,14 +150,14 @@ def add_format(parser: argparse.ArgumentParser, *more: str, of_json: str = "one 
     Args:
         parser: the command's parser.
         more: further formats.
-        of_json: what `json` writes, if there are no further formats.
+        of_json: the description of `json` in the help, if there are no further formats.
     """
-    forms = "human-readable text (default), JSON lines, or a format for other tools"
+    formats_help = "human-readable text (default), JSON lines, or a format for other tools"
     parser.add_argument(
         "--format",
         choices=("text", "json", *more),
         default="text",
-        help=forms if more else f"human-readable text (default), or {of_json}",
+        help=formats_help if more else f"human-readable text (default), or {of_json}",
     )
     add_json(parser, SHORT_FORM)
 
@@ -193,13 +190,7 @@ def add_follow(parser: argparse.ArgumentParser) -> None:
 
 
 def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> None:
-    """Add `--memory`.
-
-    Args:
-        parser: the command's parser.
-        default: the default, in bytes.
-        help_: the help text.
-    """
+    """Add `--memory`, with a default in bytes."""
     parser.add_argument("--memory", type=memory, default=default, metavar="SIZE", help=help_)
 
 
@@ -207,7 +198,7 @@ def report_filter_error(error: ValueError, option: str = "--filter") -> None:
     """Report an invalid filter expression on stderr, without the caret if line wrapping would misplace it."""
     reason, *lines = f"{option}: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():
-        room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
-        del lines[1 if 0 < room < max(map(cells, lines)) else len(lines) :]
+        width = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
+        del lines[1 if 0 < width < max(map(cells, lines)) else len(lines) :]
     for line in (reason, *lines):
         say(line)

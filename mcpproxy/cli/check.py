@@ -50,7 +50,7 @@ _WIDEST = 120
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `check`."""
+    """Return the argument parser of `check`."""
     parser = Parser("check", __doc__)
     add_captures(parser)
     parser.add_argument(
@@ -90,9 +90,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Check captures, or traces."""
+    """Check captures, or traces; returns the exit code."""
     options = parser().parse_args(arguments)
-    options.rule, options.ignore = ([*map(current_id, given or ())] for given in (options.rule, options.ignore))
+    options.rule, options.ignore = ([*map(current_id, patterns or ())] for patterns in (options.rule, options.ignore))
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)
@@ -100,31 +100,37 @@ def run(arguments: list[str]) -> int:
         return _check_traces(options)
     if options.update_baseline and options.baseline is None:
         return fail("--update-baseline needs --baseline F, the file to write; see mcpproxy check --help")
-    updated = NewBaseline(options.baseline) if options.update_baseline else None
+    new_baseline = NewBaseline(options.baseline) if options.update_baseline else None
     try:
-        wanted = CheckOptions(
+        check_options = CheckOptions(
             lambda rule: _is_picked(rule, options),
-            updated.accepted if updated else baseline_in(options.baseline) if options.baseline else Baseline(),
+            new_baseline.accepted
+            if new_baseline
+            else baseline_in(options.baseline)
+            if options.baseline
+            else Baseline(),
             None if options.filter is None else _filter(options.filter),
             Costs() if options.profile else None,
-            # A baseline must hold consequences, too: they are reported if their cause is accepted.
-            counts_consequences=updated is None,
+            # A baseline must contain consequences, too: they are reported once their cause is accepted.
+            counts_consequences=new_baseline is None,
         )
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
-    return _Check(options, wanted, updated).run()
+    return _Check(options, check_options, new_baseline).run()
 
 
 def _filter(text: str) -> Filter:
-    only = parse(text)
-    if "has:mark" in only.keys:
-        raise FilterError("`check` does not read marks, which belong to `mcpproxy tui`", text, only.keys["has:mark"])
-    return only
+    message_filter = parse(text)
+    if "has:mark" in message_filter.keys:
+        raise FilterError(
+            "`check` does not read marks, which belong to `mcpproxy tui`", text, message_filter.keys["has:mark"]
+        )
+    return message_filter
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """The error in --rule or --ignore, if any."""
+    """Return the error in --rule or --ignore, if any."""
     for pattern in (*(options.rule or ()), *(options.ignore or ())):
         if not any(fnmatchcase(rule, pattern) for rule in rules()):
             return no_rule(pattern)
@@ -150,7 +156,7 @@ def _check_traces(options: argparse.Namespace) -> int:
             return fail("cannot read traces from stdin: it is closed")
         return check_traces(sys.stdin.buffer, "stdin", lambda rule: _is_picked(rule, options), options.format)
     try:
-        file = open(options.trace, "rb")  # noqa: SIM115 - only errors of opening are about the name
+        file = open(options.trace, "rb")  # noqa: SIM115 - the error below is only about opening the file
     except OSError as error:
         return fail(f"cannot read {options.trace}: {error.strerror}")
     with file:
@@ -158,17 +164,19 @@ def _check_traces(options: argparse.Namespace) -> int:
 
 
 class _Check:
-    """A run over all captures."""
+    """A check of all selected captures."""
 
-    def __init__(self, options: argparse.Namespace, wanted: CheckOptions, updated: NewBaseline | None) -> None:
+    def __init__(
+        self, options: argparse.Namespace, check_options: CheckOptions, new_baseline: NewBaseline | None
+    ) -> None:
         self._options = options
-        self._wanted = wanted
-        self._updated = updated
+        self._wanted = check_options
+        self._updated = new_baseline
         """The baseline to write, with --update-baseline."""
         self._totals = Totals()
         self._report = self._new_report()
         self._name = Path()
-        """Name of the current capture in reports."""
+        """The name of the current capture in reports."""
         self._failed = False
         self._is_empty = True
         """Whether no capture so far had anything to check."""
@@ -205,26 +213,30 @@ class _Check:
         if self._updated is not None:
             say(self._updated.write())
             return int(Exit.FINE)
-        bound, worst = _LEVELS[self._options.fail_on], self._totals.worst
-        return int(Exit.FINDINGS if bound is not None and worst is not None and worst >= bound else Exit.FINE)
+        threshold, worst_level = _LEVELS[self._options.fail_on], self._totals.worst
+        return int(
+            Exit.FINDINGS
+            if threshold is not None and worst_level is not None and worst_level >= threshold
+            else Exit.FINE
+        )
 
     def _new_report(self) -> Reporter:
         options = self._options
-        chosen = {rule: rule_class for rule, rule_class in rules().items() if self._wanted.picks(rule)}
+        chosen_rules = {rule: rule_class for rule, rule_class in rules().items() if self._wanted.picks(rule)}
         # Notes are printed if they make the run fail, or if their rule was given by its id.
-        notes, named = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
+        shows_notes, named_rules = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
         if options.format == "json":
             return JsonReporter()
         if options.format == "junit":
-            return JunitReporter(notes=notes, named=named)
+            return JunitReporter(notes=shows_notes, named=named_rules)
         if options.format == "sarif":
-            return SarifReporter(chosen)
+            return SarifReporter(chosen_rules)
         if options.format == "github":
-            return GithubReporter(notes=notes, named=named)
+            return GithubReporter(notes=shows_notes, named=named_rules)
         return TextReporter(
             Style.chosen(options.color, sys.stdout, os.environ),
-            notes=notes,
-            named=named,
+            notes=shows_notes,
+            named=named_rules,
             live=options.follow,
             width=width_of_stdout(_WIDEST),
             wraps=sys.stdout.isatty(),
@@ -235,12 +247,12 @@ class _Check:
         if self._options.follow and "-" not in self._options.capture:
             asyncio.run(self._follow_all())
             return
-        with selected(self._options.capture, scope_of(self._options)) as chosen:
-            count, captures = processes(chosen.paths, self._wanted), len(chosen.paths)
-            for number, (path, events) in enumerate(examined_all(chosen.paths, self._wanted, count), 1):
-                self._name = chosen.name_of(path)
-                if captures > 1:
-                    self._doing = f"checking {number:,} of {captures:,} captures"
+        with selected(self._options.capture, scope_of(self._options)) as selection:
+            process_count, capture_count = processes(selection.paths, self._wanted), len(selection.paths)
+            for number, (path, events) in enumerate(examined_all(selection.paths, self._wanted, process_count), 1):
+                self._name = selection.name_of(path)
+                if capture_count > 1:
+                    self._doing = f"checking {number:,} of {capture_count:,} captures"
                     self._progress.show(self._doing)
                 try:
                     self._take_all(events)
@@ -248,13 +260,13 @@ class _Check:
                     self._fail(error, path)
 
     async def _follow_all(self) -> None:
-        followed = Followed(self._options.capture, scope_of(self._options))
-        if followed.is_endless and not followed.is_one:
+        followed_captures = Followed(self._options.capture, scope_of(self._options))
+        if followed_captures.is_endless and not followed_captures.is_one:
             raise CaptureError(
                 "--follow checks a single session: name at most one server, and use no option that selects several; "
                 "`mcpproxy show --follow --all` follows all sessions"
             )
-        async for path in followed.paths():
+        async for path in followed_captures.paths():
             self._name = path
             try:
                 await self._follow(path)
@@ -264,12 +276,12 @@ class _Check:
     def _fail(self, error: CaptureError, path: Path) -> None:
         self._failed = True
         self._progress.clear()
-        why = str(error).replace(str(path), str(self._name))
-        say(why)
-        self._write(self._report.unreadable(self._name, why))
+        reason = str(error).replace(str(path), str(self._name))
+        say(reason)
+        self._write(self._report.unreadable(self._name, reason))
 
     def _take_all(self, events: Iterator[Event]) -> None:
-        """Report a capture."""
+        """Report the events of a capture."""
         has_begun = False
         for event in events:
             if not has_begun:
@@ -285,22 +297,22 @@ class _Check:
             if item is None:
                 sys.stdout.flush()
                 continue
-            step, found = self._following.feed(item)
+            step, findings = self._following.feed(item)
             damage = self._following.reading.damage_in(step)
             if damage is not None:
                 self._take(damage)
-            for located in found:
+            for located in findings:
                 self._take(located)
         if self._following is not None:
-            followed = self._following
-            self._end(followed, "closed" if followed.reading.capture.ending is not None else "killed")
+            followed_check = self._following
+            self._end(followed_check, "closed" if followed_check.reading.capture.ending is not None else "killed")
 
-    def _end(self, followed: CaptureCheck, reason: End) -> None:
+    def _end(self, followed_check: CaptureCheck, reason: End) -> None:
         self._following = None
-        for _, found in followed.finish(reason):
-            for located in found:
+        for _, findings in followed_check.finish(reason):
+            for located in findings:
                 self._take(located)
-        self._take(followed.ended)
+        self._take(followed_check.ended)
 
     def _begin(self) -> None:
         self._totals.captures += 1
@@ -321,16 +333,16 @@ class _Check:
                 self._updated.add(located)
             self._write(self._report.report(located))
 
-    def _take_end(self, ended: CheckOutcome) -> None:
+    def _take_end(self, outcome: CheckOutcome) -> None:
         self._progress.clear()
-        if not ended.nothing:
+        if not outcome.nothing:
             self._is_empty = False
         elif not self._options.allow_empty:
-            say(f"{sanitise(str(self._name))}: nothing to check: {ended.nothing}; --allow-empty accepts that")
-        self._totals.frames += ended.frames
-        self._totals.sessions += ended.sessions
-        self._write(self._report.finish(ended))
-        self._failed = not say_ended(ended) or self._failed
+            say(f"{sanitise(str(self._name))}: nothing to check: {outcome.nothing}; --allow-empty accepts that")
+        self._totals.frames += outcome.frames
+        self._totals.sessions += outcome.sessions
+        self._write(self._report.finish(outcome))
+        self._failed = not say_ended(outcome) or self._failed
 
     def _write(self, pieces: Iterable[str]) -> None:
         for piece in pieces:

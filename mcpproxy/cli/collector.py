@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from mcpproxy.exporters.otlp.sender import Sender
 
 METRICS_S: Final = 10.0
-"""How often the histograms are sent."""
+"""The interval at which the histograms are sent."""
 PATIENCE_S: Final = 10.0
-"""How long, at the end, to wait for a collector that does not answer."""
+"""How long to wait at the end for a collector that does not answer."""
 HURRY_S: Final = 2.0
-"""How long to wait for it after Ctrl-C or another signal."""
+"""How long to wait for the collector after Ctrl-C or another signal."""
 
 
 def send(options: argparse.Namespace) -> int:
-    """Send the spans; returns 2 if something could not be read, or did not arrive."""
+    """Send the spans; returns 2 if a capture could not be read completely, or spans did not arrive."""
     problem = _wrong_url(options.to)
     if problem is not None:
         return fail(problem)
@@ -53,16 +53,16 @@ def send(options: argparse.Namespace) -> int:
     from mcpproxy.exporters.otlp.sender import Sender
 
     sender = Sender(Collector(options.to), say)
-    sending = _Sending(sender, options)
+    capture_sender = _Sending(sender, options)
     code, patience_s = int(Exit.FINE), HURRY_S
     try:
-        code = asyncio.run(sending.follow()) if options.follow else sending.once()
+        code = asyncio.run(capture_sender.follow()) if options.follow else capture_sender.once()
         patience_s = PATIENCE_S
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
-        is_whole = sending.close(patience_s)
-    return code if is_whole else max(code, int(Exit.USAGE))
+        is_complete = capture_sender.close(patience_s)
+    return code if is_complete else max(code, int(Exit.USAGE))
 
 
 def _wrong_url(url: str) -> str | None:
@@ -89,26 +89,26 @@ class _Sending:
         self._metrics_due_s = time.monotonic() + METRICS_S
 
     def once(self) -> int:
-        """Send everything that the captures hold now."""
-        with inputs(self._options) as given:
-            captures = Input(given.paths)
+        """Send everything that the captures contain now; returns the exit code."""
+        with inputs(self._options) as selection:
+            sources = Input(selection.paths)
             try:
-                for source in captures.each():
+                for source in sources.each():
                     fold = source.reading.fold
                     spans = self._spans(source.id, fold, is_live=False)
                     for step in source:
                         self._sender.put_when_there_is_room(spans.on_step(step))
-                    report_missing(fold.wall_ns, fold.forgotten, source.path, captures.say)
+                    report_missing(fold.wall_ns, fold.forgotten, source.path, sources.say)
             finally:
-                captures.close()
-        return given.code(int(Exit.USAGE if captures.is_spoiled else Exit.FINE))
+                sources.close()
+        return selection.code(int(Exit.USAGE if sources.is_spoiled else Exit.FINE))
 
     async def follow(self) -> int:
-        """Send spans as they arrive, until there is nothing more to follow."""
+        """Send spans as they are recorded, until there is nothing more to follow; returns the exit code."""
         code = int(Exit.FINE)
         followed = Followed(self._options.capture, scope_of(self._options))
 
-        async def one(path: Path) -> None:
+        async def send_capture(path: Path) -> None:
             nonlocal code
             try:
                 code = max(code, await self._follow(path))
@@ -117,7 +117,7 @@ class _Sending:
 
         async with asyncio.TaskGroup() as group:
             async for path in followed.paths():
-                group.create_task(one(path))
+                group.create_task(send_capture(path))
         return code
 
     async def _follow(self, path: Path) -> int:
@@ -136,15 +136,15 @@ class _Sending:
         return int(Exit.FINE if damage is None else Exit.USAGE)
 
     def close(self, patience_s: float) -> bool:
-        """Send the rest, within a time limit; returns whether everything arrived, and reports how much did."""
+        """Send the rest within a time limit, and report how many spans arrived; returns whether everything did."""
         self._send_metrics()
-        sent = self._sender.close(patience_s)
-        say(f"sent {count_text(sent.sent, 'span')}")
-        if sent.dropped:
-            say(f"▲ {count_text(sent.dropped, 'span')} dropped: the collector did not accept them")
-        if not sent.metrics_sent:
+        outcome = self._sender.close(patience_s)
+        say(f"sent {count_text(outcome.sent, 'span')}")
+        if outcome.dropped:
+            say(f"▲ {count_text(outcome.dropped, 'span')} dropped: the collector did not accept them")
+        if not outcome.metrics_sent:
             say("▲ the latest histograms did not arrive")
-        return sent.metrics_sent and not sent.dropped
+        return outcome.metrics_sent and not outcome.dropped
 
     def _spans(self, capture: str, fold: Fold, *, is_live: bool) -> CaptureSpans:
         options = self._options

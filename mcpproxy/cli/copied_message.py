@@ -1,4 +1,4 @@
-"""`mcpproxy show --frame N --as`: a message as `tui` copies it, or lines of stderr, printed."""
+"""`mcpproxy show --frame N --as`: prints a message as `tui` copies it, or lines of stderr."""
 
 import sys
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ FORMS = ("curl", "shell", "message")
 
 
 def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
-    """Print frames in this form; returns 2 if they have no such form, or the capture is damaged or cannot be read.
+    """Print frames in a form; returns 2 if they do not have it, or the capture is damaged or cannot be read.
 
     Args:
         paths: the captures; more than one is an error.
-        frames: the first and the last number; the same, except for messages.
+        frames: the numbers of the first and the last frame; both are the same unless the form is `message`.
         form: one of FORMS.
     """
     if len(paths) != 1:
@@ -38,17 +38,17 @@ def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
     search = _Search(source, number)
     if search.frame is None:
         return _not_found(source, frames, form)
-    made = search.command()
-    if made is None:
+    resend_command = search.command()
+    if resend_command is None:
         return fail(
             f"no command sends frame {number} again: the server sent it, and its request is not in the capture, or its "
             "HTTP request is unknown, or of the older transport, which answers on another stream; use --as message"
         )
-    if made.kind != form:
-        crossed = "HTTP" if made.kind == "curl" else "stdio"
-        return fail(f"frame {number} was sent over {crossed}: use --as {made.kind}")
-    sys.stdout.write(f"{made.text}\n")
-    if made.has_placeholders:
+    if resend_command.kind != form:
+        transport = "HTTP" if resend_command.kind == "curl" else "stdio"
+        return fail(f"frame {number} was sent over {transport}: use --as {resend_command.kind}")
+    sys.stdout.write(f"{resend_command.text}\n")
+    if resend_command.has_placeholders:
         sys.stdout.flush()
         say("replace each <…> in the command before you run it")
     return source.exit_code
@@ -65,10 +65,10 @@ def _print_texts(path: Path, frames: tuple[int, int]) -> int:
         text = _text_of(entry)
         if text is None:
             continue
-        before = "\n" if is_piece and isinstance(entry, Frame) else ""
-        # A long line of stderr is in several records, without an end of line between them.
+        separator = "\n" if is_piece and isinstance(entry, Frame) else ""
+        # A long line of stderr spans several records, without a line break between them.
         is_piece = isinstance(entry, Record) and entry.members.get("delim") == ""
-        sys.stdout.write(f"{before}{text}" + ("" if is_piece else "\n"))
+        sys.stdout.write(f"{separator}{text}" + ("" if is_piece else "\n"))
         has_printed = True
         if frames[0] == frames[1]:
             break
@@ -79,7 +79,7 @@ def _print_texts(path: Path, frames: tuple[int, int]) -> int:
 
 
 def _text_of(entry: Frame | Record) -> str | None:
-    """The text of a message or a line of stderr, escaped for a terminal, or None for other records."""
+    """Return a message or a line of stderr, escaped for a terminal; None for other records."""
     if isinstance(entry, Frame):
         return pretty(entry.raw) or raw_text(entry.raw)
     raw = raw_bytes(entry.members) if entry.rec == "stderr" else None
@@ -88,9 +88,9 @@ def _text_of(entry: Frame | Record) -> str | None:
 
 def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
     """Report that the named frames do not exist, or have no such form; returns the exit code."""
-    number, last = frames
-    if number != last:
-        return fail(f"none of the records from {number} to {last} is a message or a line of stderr")
+    number, last_number = frames
+    if number != last_number:
+        return fail(f"none of the records from {number} to {last_number} is a message or a line of stderr")
     if number > source.last:
         return fail(f"there is no frame {number} in {source.path}; the last record is {source.last}")
     return fail(
@@ -100,10 +100,10 @@ def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
 
 
 class _Source:
-    """A capture while it is read; the first damage is reported on stderr."""
+    """A capture that is being read; its first damage is reported on stderr."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the capture.
 
         Raises:
             CaptureError: the capture cannot be read.
@@ -112,7 +112,7 @@ class _Source:
         self.capture = Capture(path)
         self.exit_code = int(Exit.FINE)
         self.last = -1
-        """Number of the last record that was read."""
+        """The number of the last record read so far."""
         self._reading = Reading(self.capture)
 
     def __iter__(self) -> Iterator[Step]:
@@ -127,43 +127,43 @@ class _Source:
 
 
 class _Sent(NamedTuple):
-    """A frame, and the HTTP request that carried it."""
+    """A frame, and the HTTP request that carried it, if there was one."""
 
     frame: Frame
     posted: Posted | None
 
 
 class _Search:
-    """A frame of a capture, with what is needed to send it again; nothing after it is read."""
+    """Searches a capture for a frame, and for what is needed to send it again; reads nothing after the frame."""
 
     def __init__(self, source: _Source, number: int) -> None:
         self._header = source.capture.header.members
         self._number = number
         self._begun: dict[int, _Sent] = {}
-        """By session, the request with which it began."""
+        """The `initialize` request of each session, by session number."""
         self.frame: Frame | None = None
         self._sent: _Sent | None = None
-        """What the command sends: the frame, or the request that it answers."""
+        """The frame that the command sends: the one searched for, or the request that it answers."""
         self._before: _Sent | None = None
         for step in source:
             if self._has_found(step.messages):
                 return
 
     def command(self) -> Command | None:
-        """The command that sends the message again, or the request that it answers."""
+        """Return the command that sends the message, or the request that it answers, again; None if there is none."""
         if self._sent is None:
             return None
-        before = self._before
+        handshake = self._before
         return command(
             self._header,
             self._sent.frame,
             self._sent.posted,
-            None if before is None else before.frame,
-            None if before is None else before.posted,
+            None if handshake is None else handshake.frame,
+            None if handshake is None else handshake.posted,
         )
 
-    def _has_found(self, several: tuple[MessageContext, ...]) -> bool:
-        for context in several:
+    def _has_found(self, contexts: tuple[MessageContext, ...]) -> bool:
+        for context in contexts:
             message = context.message
             frame = next((frame for frame in message.frames if frame.seq == self._number), None)
             if frame is not None:
@@ -181,9 +181,9 @@ class _Search:
         elif call is not None and call.request.sender == "client":
             self._sent = _sent(call.request.frames[0], call.http)
         # An `initialize` needs no `initialize` before it.
-        begun = self._begun.get(context.session.number)
-        if self._sent is not None and begun is not None and begun.frame.seq < self._sent.frame.seq:
-            self._before = begun
+        handshake = self._begun.get(context.session.number)
+        if self._sent is not None and handshake is not None and handshake.frame.seq < self._sent.frame.seq:
+            self._before = handshake
 
 
 def _sent(frame: Frame, http: HttpExchange | None) -> _Sent:
@@ -191,10 +191,10 @@ def _sent(frame: Frame, http: HttpExchange | None) -> _Sent:
 
 
 def named_frames(text: str | None, form: str) -> tuple[int, int]:
-    """The first and the last frame of `--frame`.
+    """Parse the value of `--frame`; returns the numbers of the first and the last frame.
 
     Raises:
-        CaptureError: it is missing, or is neither a number nor, for messages, a range.
+        CaptureError: the value is missing, or is neither a number nor, for messages, a range.
     """
     if text is None:
         raise CaptureError("--as needs --frame N, the message to print")

@@ -1,4 +1,4 @@
-"""`mcpproxy export` for the formats with a single file, which appears complete or not at all and is private."""
+"""`mcpproxy export` for the formats with a single file, which is private, and appears complete or not at all."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 PROGRESS_BYTES: Final = 1 << 20
-"""After how many further bytes the progress is shown again."""
+"""How many bytes are read between two updates of the progress line."""
 
 
 class Input:
@@ -28,14 +28,14 @@ class Input:
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
         self.is_spoiled = False
-        """Whether any is damaged, or could not be read."""
+        """Whether any capture is damaged, or could not be read."""
         self.read = 0
-        """How many could be read."""
+        """How many captures could be read."""
         self._progress = Progress()
         self._done = self._told = 0
 
     def each(self) -> Iterator[Source]:
-        """Yield the captures that can be read; reports any that cannot be read, or only in part."""
+        """Yield the captures that can be read; report those that are damaged or cannot be read."""
         for path in self.paths:
             try:
                 source = Source(path, self._tell)
@@ -55,20 +55,20 @@ class Input:
                 )
 
     def first_ns(self) -> int:
-        """When the earliest capture opened, by the wall clock; 0 if that is unknown."""
-        walls = []
+        """Return when the earliest capture began, in ns since 1970; 0 if that is unknown."""
+        wall_times = []
         for path in self.paths:
             with suppress(CaptureError):
-                walls.append(Source(path).wall_ns)
-        return min((wall_ns for wall_ns in walls if wall_ns is not None), default=0)
+                wall_times.append(Source(path).wall_ns)
+        return min((wall_ns for wall_ns in wall_times if wall_ns is not None), default=0)
 
     def say(self, message: str) -> None:
-        """Report something, after removing the progress from the line."""
+        """Remove the progress line, and report a message on stderr."""
         self._progress.clear()
         say(message)
 
     def close(self) -> None:
-        """Remove the progress from the terminal."""
+        """Remove the progress line."""
         self._progress.clear()
 
     def _tell(self, count: int) -> None:
@@ -84,9 +84,9 @@ _NEXT: Final = {
     "perfetto": "open it in Perfetto or chrome://tracing",
     "markdown": "paste it into an issue",
 }
-"""Advice on what to do with a file, by its format."""
+"""Advice on what to do with a file of each format."""
 Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
-"""Writes the file; returns what it contains, in words."""
+"""Writes the file; returns a description of its contents, or an empty text if it wrote nothing."""
 
 
 def export_file(paths: list[Path], options: argparse.Namespace) -> int:
@@ -94,17 +94,17 @@ def export_file(paths: list[Path], options: argparse.Namespace) -> int:
     target = Path(options.output)
     captures = Input(paths)
     try:
-        with new_file(target, replace=options.force, advice="; --force replaces it") as made:
-            with made.open("wb") as file:
-                holds = _WRITERS[options.format](captures, options, file)
+        with new_file(target, replace=options.force, advice="; --force replaces it") as temporary_path:
+            with temporary_path.open("wb") as file:
+                contents = _WRITERS[options.format](captures, options, file)
             if not captures.read:
                 raise CaptureError("no capture could be read, so nothing was written")
-            if not holds:
+            if not contents:
                 raise CaptureError(_nothing(options))
-            written = made.stat().st_size
+            size_bytes = temporary_path.stat().st_size
     finally:
         captures.close()
-    sys.stdout.write(written_line(target, holds, written, _NEXT[options.format]))
+    sys.stdout.write(written_line(target, contents, size_bytes, _NEXT[options.format]))
     return int(Exit.USAGE if captures.is_spoiled else Exit.FINE)
 
 
@@ -112,8 +112,8 @@ def _nothing(options: argparse.Namespace) -> str:
     if options.format == "har" and options.filter:
         return "no HTTP exchange matches the filter; nothing was written"
     if options.format == "har":
-        stdio = "export sessions over stdio as otlp, perfetto or markdown"
-        return f"there are no HTTP exchanges to write as HAR; {stdio}; nothing was written"
+        advice = "export sessions over stdio as otlp, perfetto or markdown"
+        return f"there are no HTTP exchanges to write as HAR; {advice}; nothing was written"
     return "no message matches the filter; nothing was written"
 
 
@@ -128,10 +128,10 @@ def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
     def spans() -> Iterator[CallSpan]:
         nonlocal count
         for source in captures.each():
-            only, fold = filter_of(source.path, options.filter), source.reading.fold
-            made = CaptureSpans(source.id, fold, histograms, only, payloads=options.payloads)
+            selection, fold = filter_of(source.path, options.filter), source.reading.fold
+            capture_spans = CaptureSpans(source.id, fold, histograms, selection, payloads=options.payloads)
             for step in source:
-                for span in made.on_step(step):
+                for span in capture_spans.on_step(step):
                     count += 1
                     yield span
             report_missing(fold.wall_ns, fold.forgotten, source.path, captures.say)
@@ -140,8 +140,8 @@ def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
         file.write(line)
     for line in metric_lines(histograms):
         file.write(line)
-    measured = f"{count_text(len(histograms), 'series', 'series')} of histograms"
-    return f"{count_text(count, 'span')}, {measured}" if count or options.filter is None else ""
+    series = f"{count_text(len(histograms), 'series', 'series')} of histograms"
+    return f"{count_text(count, 'span')}, {series}" if count or options.filter is None else ""
 
 
 def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
@@ -157,13 +157,13 @@ def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
             if not entries.is_http and len(captures.paths) > 1:
                 captures.say(f"{sanitise(str(source.path))} was recorded over stdio, which HAR cannot hold")
             if entries.lost_request_count:
-                many = count_text(entries.lost_request_count, "exchange")
+                count = count_text(entries.lost_request_count, "exchange")
                 captures.say(
-                    f"{sanitise(str(source.path))}: {many} left out, because the record of the request is lost"
+                    f"{sanitise(str(source.path))}: {count} left out, because the record of the request is lost"
                 )
             if entries.truncated_body_count:
-                many = count_text(entries.truncated_body_count, "body", "bodies")
-                captures.say(f"{sanitise(str(source.path))}: {many} cut at 16 MiB")
+                count = count_text(entries.truncated_body_count, "body", "bodies")
+                captures.say(f"{sanitise(str(source.path))}: {count} cut at 16 MiB")
         for piece in har.pieces():
             file.write(piece)
         return count_text(len(har), "entry", "entries") if len(har) else ""
@@ -180,12 +180,14 @@ def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
         for number, source in enumerate(captures.each()):
             name = source.name or source.path.stem
             offset_ns = 0 if source.wall_ns is None else source.wall_ns - first_ns
-            only = filter_of(source.path, options.filter)
-            made = CaptureEvents(source.id, source.reading.fold, name, processes, number, offset_ns, only)
+            selection = filter_of(source.path, options.filter)
+            capture_events = CaptureEvents(
+                source.id, source.reading.fold, name, processes, number, offset_ns, selection
+            )
             ids.append(source.id)
             for step in source:
-                yield made.on_step(step)
-            count += made.count
+                yield capture_events.on_step(step)
+            count += capture_events.count
             if source.wall_ns is None and len(captures.paths) > 1:
                 captures.say(f"{sanitise(str(source.path))} does not say when it opened, so it begins at 0")
 
@@ -199,8 +201,8 @@ def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
 
     characters, has_selected = 0, False
     for source in captures.each():
-        only = filter_of(source.path, options.filter)
-        page = MarkdownExport(source.path, source.reading.fold, collect_facts(source.path), only)
+        selection = filter_of(source.path, options.filter)
+        page = MarkdownExport(source.path, source.reading.fold, collect_facts(source.path), selection)
         pieces = [page.heading()]
         for step in source:
             pieces += page.feed(step)
@@ -224,11 +226,11 @@ def _write(file: IO[bytes], pieces: list[str]) -> int:
 
 
 def report_missing(wall_ns: int | None, forgotten: object, path: Path, say_: Callable[[str], None]) -> None:
-    """Report what spans lack: real times, or requests that were forgotten."""
+    """Report what spans lack: the real times, or requests that were dropped to limit memory."""
     if wall_ns is None:
         say_(f"{sanitise(str(path))} does not say when it opened, so its times count from 1970")
-    for lost in forgotten if isinstance(forgotten, list) else []:
-        say_(f"{sanitise(str(path))}: {lost.text}")
+    for loss in forgotten if isinstance(forgotten, list) else []:
+        say_(f"{sanitise(str(path))}: {loss.text}")
 
 
 _WRITERS: Final[dict[str, Writer]] = {"otlp": _otlp, "har": _har, "perfetto": _perfetto, "markdown": _markdown}

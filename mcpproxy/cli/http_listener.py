@@ -1,4 +1,4 @@
-"""Code that `serve` and `up` share: the upstream of a URL, the listening socket, the event loop, lines on stderr."""
+"""Code that `serve` and `up` share: upstreams, listening sockets, the event loop, and messages on stderr."""
 
 import asyncio
 import gc
@@ -23,28 +23,28 @@ from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.wording.counts import count_text
 
 SWITCH_S: Final = 0.0002
-"""How long a thread may hold the interpreter while another waits for it."""
+"""How long a thread may hold the interpreter while another thread waits for it."""
 QUEUED_LINES: Final = 1000
-"""How many lines may wait for stderr."""
+"""The maximum number of lines that are queued for stderr."""
 FLUSH_S: Final = 1.0
-"""How long these lines may delay the exit."""
+"""How long queued lines may delay the exit."""
 REPEAT_S: Final = 10.0
-"""The seconds between two prints of the same line: a client may retry a dead upstream a hundred times a second."""
+"""The time before the same line is printed again: a client may retry a dead upstream a hundred times a second."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class UsageError(Exception):
-    """The arguments are invalid; the text says which, and what to do."""
+    """Raised for invalid arguments; the message says which one is invalid, and what to do."""
 
 
-def named_machine(given: str) -> MachineName | None:
-    """The name of this machine: the given one, the one in the environment, or the host name.
+def named_machine(requested_name: str) -> MachineName | None:
+    """Return the name of this machine: the requested one, the one in the environment, or the host name.
 
     Raises:
         UsageError: the environment variable is invalid.
     """
     try:
-        return machine_name(given)
+        return machine_name(requested_name)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -53,9 +53,9 @@ def checked_url(text: str) -> SplitResult:
     """Parse the URL of an upstream.
 
     Raises:
-        UsageError: it cannot be served.
+        UsageError: it is not a URL that can be served.
     """
-    # Neither the text nor the error, which quotes it, is shown: any part of it may be a credential.
+    # Messages contain neither the text nor the error, which quotes it: any part of it may be a credential.
     try:
         url = urlsplit(text)
         (url.hostname or "").encode("idna")
@@ -68,9 +68,9 @@ def checked_url(text: str) -> SplitResult:
     if url.scheme not in _PORTS or not url.hostname:
         raise UsageError("URL is not an http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
     if url.username is not None or url.password is not None:
-        bare = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
+        origin = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
         raise UsageError(
-            f"other users of this machine can see credentials in a URL: write {bare} and let the client send its own"
+            f"other users of this machine can see credentials in a URL: write {origin} and let the client send its own"
         )
     if url.fragment or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
         raise UsageError("URL must not contain a fragment, white space or port 0")
@@ -78,11 +78,11 @@ def checked_url(text: str) -> SplitResult:
 
 
 def upstream_of(url: SplitResult, ca_file: str | None = None, *, insecure: bool = False) -> Upstream:
-    """The upstream of a checked URL.
+    """Return the upstream of a checked URL.
 
     Args:
-        url: the address.
-        ca_file: certificates to trust in addition to the system's, in PEM.
+        url: the URL.
+        ca_file: a PEM file of certificates to trust in addition to the system's.
         insecure: whether to trust any certificate.
 
     Raises:
@@ -140,14 +140,14 @@ def public_address(text: str, url: SplitResult | None) -> SplitResult:
 
 
 def _proxy(host: str) -> tuple[str, int] | None:
-    """The HTTP proxy that the environment names for https, if one is to be used for this host."""
+    """Return the address of the environment's proxy for https, or None if this host needs no proxy."""
     from urllib.request import getproxies, proxy_bypass
 
-    named = getproxies().get("https")
-    if not named or proxy_bypass(host):
+    proxy_text = getproxies().get("https")
+    if not proxy_text or proxy_bypass(host):
         return None
     try:
-        proxy = urlsplit(named if "://" in named else f"http://{named}")
+        proxy = urlsplit(proxy_text if "://" in proxy_text else f"http://{proxy_text}")
         address = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
     except ValueError as error:
         raise UsageError(f"HTTPS_PROXY is not a valid URL: {error}; write http://HOST:PORT, or unset it") from error
@@ -157,7 +157,7 @@ def _proxy(host: str) -> tuple[str, int] | None:
 
 
 def bound_socket(text: str, *, beyond: bool) -> socket.socket:
-    """A socket bound to HOST:PORT, or to a port of the loopback address, not listening yet.
+    """Return a socket that listens on HOST:PORT, or on a port of the loopback address; `text` is the address.
 
     Raises:
         UsageError: it cannot be bound, or other machines could reach it and `beyond` does not allow that.
@@ -174,26 +174,26 @@ def bound_socket(text: str, *, beyond: bool) -> socket.socket:
             flags=socket.AI_PASSIVE,
         )[0]
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not a host name"
-        raise UsageError(f"cannot listen on {text}: {why}; choose another address") from error
+        reason = getattr(error, "strerror", None) or "it is not a host name"
+        raise UsageError(f"cannot listen on {text}: {reason}; choose another address") from error
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not beyond:
         raise UsageError(
             f"--listen {text} can be reached by other machines, which could use the server as if they were you; "
             "if you want that, add --dangerously-listen-beyond-loopback"
         )
-    bound = socket.socket(family, kind, protocol)
+    listening_socket = socket.socket(family, kind, protocol)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(512)
+        listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening_socket.bind(address)
+        listening_socket.listen(512)
     except OSError as error:
-        bound.close()
+        listening_socket.close()
         raise UsageError(f"cannot listen on {text}: {os.strerror(error.errno or 0)}; choose another port") from error
-    return bound
+    return listening_socket
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a host means all addresses of this machine."""
+    """Whether a host address stands for all addresses of this machine."""
     return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
 
 
@@ -205,26 +205,26 @@ def connection_limit(requested: int | None, *, is_public: bool = False) -> int:
         is_public: whether the default is what the system allows, as clients come from everywhere.
 
     Raises:
-        UsageError: the system allows fewer.
+        UsageError: the system allows fewer connections than requested.
     """
     if requested == 0:
         raise UsageError("--max-connections 0 would serve no client; use 1 or more")
     if requested is None and is_public:
         return all_connections()
     try:
-        most = connections(requested)
+        limit = connections(requested)
     except TooFewDescriptors as error:
         raise UsageError(
             f"--max-connections {requested} needs {error.needed} open files, but the system allows {error.allowed}: "
             f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.connections} or fewer"
         ) from error
-    if requested is None and most < USUAL:
-        say(f"the limit of open files allows {count_text(most, 'connection')}; raise it (ulimit -Hn) to serve more")
-    return most
+    if requested is None and limit < USUAL:
+        say(f"the limit of open files allows {count_text(limit, 'connection')}; raise it (ulimit -Hn) to serve more")
+    return limit
 
 
 def admission_of(names: list[str]) -> Admission:
-    """The admission rule for these host names.
+    """Return the admission rule for these host names.
 
     Raises:
         UsageError: a name is not a host name.
@@ -236,7 +236,7 @@ def admission_of(names: list[str]) -> Admission:
 
 
 def ready_to_relay() -> asyncio.Event:
-    """Set the process and its running loop up for relaying; returns the event that a signal to end sets."""
+    """Set up the process and its running event loop for relaying; returns the event that a termination signal sets."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -249,12 +249,12 @@ def set_up_process() -> None:
     """Set the process up for relaying."""
     # The writing thread must not make the loop wait for the interpreter, by default up to 5 ms.
     sys.setswitchinterval(SWITCH_S)
-    # Nothing loaded so far is garbage, and scanning it repeatedly costs 5 µs per POST.
+    # No object is garbage so far; scanning all of them repeatedly would cost 5 µs per POST.
     gc.freeze()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The event loop factory of uvloop, if installed: it halves the time of a round trip."""
+    """Return the event loop factory of uvloop, if that is installed: it halves the time of a round trip."""
     try:
         import uvloop
     except ImportError:
@@ -302,26 +302,26 @@ class StderrLines:
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all lines are written, but at most `FLUSH_S`."""
-        until = time.monotonic() + FLUSH_S
+        """Wait until all lines are written, but for at most `FLUSH_S`."""
+        deadline_s = time.monotonic() + FLUSH_S
         with self._lines.all_tasks_done:
-            while self._lines.unfinished_tasks and (left := until - time.monotonic()) > 0:
-                self._lines.all_tasks_done.wait(left)
+            while self._lines.unfinished_tasks and (remaining_s := deadline_s - time.monotonic()) > 0:
+                self._lines.all_tasks_done.wait(remaining_s)
 
 
 stderr_lines = StderrLines()
 
 
-def rate_limited(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """Wrap `tell`, so that it prints the same line at most once in ten seconds."""
-    last_said: dict[str, float] = {}
+def rate_limited(print_line: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that calls `print_line`, but for the same line at most once in ten seconds."""
+    printed_at: dict[str, float] = {}
 
-    def tell_seldom(message: str) -> None:
+    def print_rarely(message: str) -> None:
         now = time.monotonic()
-        if now - last_said.get(message, -REPEAT_S) >= REPEAT_S:
-            if len(last_said) > 100:
-                last_said.clear()
-            last_said[message] = now
-            tell(message)
+        if now - printed_at.get(message, -REPEAT_S) >= REPEAT_S:
+            if len(printed_at) > 100:
+                printed_at.clear()
+            printed_at[message] = now
+            print_line(message)
 
-    return tell_seldom
+    return print_rarely

@@ -22,16 +22,16 @@ from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
 
 MAX_LISTED_MISTAKES: Final = 3
-"""How many mistakes are reported in full: a file of another format has one on every line."""
+"""How many mistakes are reported one by one: a file of another format has one on every line."""
 _CAPTURE: Final = re.compile(rb'\{"seq":[0-9]+,"rec":"').match
 _ARCHIVES: Final = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
-"""How zip, gzip, bzip2, xz, zstd and 7z begin."""
+"""The first bytes of zip, gzip, bzip2, xz, zstd and 7z files."""
 _TAR: Final = slice(257, 262), b"ustar"
-"""Where a tar archive has which bytes."""
+"""The span of a tar archive that contains its magic bytes, and these bytes."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `import`."""
+    """Return the argument parser of `import`."""
     parser = Parser("import", __doc__)
     parser.add_argument("file", metavar="FILE", help="the file to import, or - for stdin")
     parser.add_argument(
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Import; returns 2 if something in FILE was left out or FILE is refused, 73 if a capture cannot be created."""
+    """Import a log; returns 2 if part or all of FILE was not imported, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
     check_output(options.output)
     with _opened(options.file) as file:
@@ -74,7 +74,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        file = open(name, "rb")  # noqa: SIM115 - only errors of opening are about the name
+        file = open(name, "rb")  # noqa: SIM115 - the errors below are only about opening the file
     except IsADirectoryError:
         raise CaptureError(f"cannot import {name}: it is a folder; name a file in it") from None
     except OSError as error:
@@ -84,7 +84,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 
 def _check_kind(head: bytes, name: str) -> None:
-    """Refuses what is not a log.
+    """Checks that a file could be a log.
 
     Raises:
         CaptureError: it is empty, a capture or an archive.
@@ -93,22 +93,22 @@ def _check_kind(head: bytes, name: str) -> None:
         raise CaptureError(f"cannot import {name}: it is empty")
     if _CAPTURE(head):
         raise CaptureError(f"cannot import {name}: it is already a capture; `mcpproxy show` shows it")
-    place, mark = _TAR
-    if head.startswith(_ARCHIVES) or head[place] == mark:
+    span, magic = _TAR
+    if head.startswith(_ARCHIVES) or head[span] == magic:
         raise CaptureError(f"cannot import {name}: it is an archive; unpack it, and import the log in it")
 
 
 def _recognised(log: Log, name: str) -> str:
-    """The format that a log seems to have.
+    """Returns the name of the format that a log seems to have.
 
     Raises:
-        CaptureError: it seems to have none, or several.
+        CaptureError: no format fits, or several do.
     """
-    fitting = fitting_forms(log)
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        titles = " or ".join(f"{forms()[form].title} ({form})" for form in fitting)
+    matching_forms = fitting_forms(log)
+    if len(matching_forms) == 1:
+        return matching_forms[0]
+    if matching_forms:
+        titles = " or ".join(f"{forms()[form].title} ({form})" for form in matching_forms)
         raise CaptureError(f"cannot import {name}: it may be {titles}; choose with --from")
     raise CaptureError(
         f"cannot import {name}: its format is not recognised; choose one with --from: {', '.join(forms())}"
@@ -130,8 +130,8 @@ def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
                     conversations.note(item)
                 elif left_out := conversations.add(item):
                     mistakes.add(left_out)
-        except InvalidLine as wrong:
-            raise CaptureError(f"cannot import {options.file}: {wrong}") from None
+        except InvalidLine as error:
+            raise CaptureError(f"cannot import {options.file}: {error}") from None
         conversations.close()
         remarks += conversations.remarks()
     return _report(form_name, form, files, mistakes, remarks, options)
@@ -145,7 +145,7 @@ def _report(
     remarks: list[str],
     options: argparse.Namespace,
 ) -> int:
-    """Says what was left out and what the captures lack; returns the exit code."""
+    """Reports what was left out and what the captures lack; returns the exit code."""
     mistakes.finish("" if files.count or files.code else f"; is it in another format than {form_name}?")
     if files.count:
         for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
@@ -164,19 +164,19 @@ def _report(
 
 
 class _Mistakes:
-    """What was left out of an import: the first few are reported as they come, the others counted."""
+    """The parts of a log that were not imported: reports the first few as they come, and counts the others."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self.count = 0
 
     def add(self, left_out: LeftOut) -> None:
-        """Reports or counts one."""
+        """Counts a part that was left out; reports it if it is among the first few."""
         self.count += 1
         if self.count <= MAX_LISTED_MISTAKES:
             say(f"left out of {self._file}: {left_out.place}: {left_out.reason}")
 
     def finish(self, hint: str) -> None:
-        """Reports how many there were in addition, with a hint."""
+        """Reports how many more parts were left out, with a hint."""
         if self.count > MAX_LISTED_MISTAKES:
             say(f"left out of {self._file}: {self.count - MAX_LISTED_MISTAKES:,} more{hint}")

@@ -23,7 +23,7 @@ from mcpproxy.wording.units import duration, local_time, size, utc
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `info`."""
+    """Return the argument parser of `info`."""
     parser = Parser("info", __doc__)
     add_captures(parser)
     add_format(parser)
@@ -34,11 +34,11 @@ def run(arguments: list[str]) -> int:
     """Print the summary of each capture; returns 2 if any is damaged."""
     options = parser().parse_args(arguments)
     code = Exit.FINE
-    with selected(options.capture, scope_of(options)) as chosen:
-        for number, path in enumerate(chosen.paths):
+    with selected(options.capture, scope_of(options)) as selection:
+        for number, path in enumerate(selection.paths):
             capture = Capture(path)
-            inspection, name = inspect(capture), chosen.name_of(path)
-            if path == chosen.stdin:
+            inspection, name = inspect(capture), selection.name_of(path)
+            if path == selection.stdin:
                 call_damage(inspection, name)
             summary = summarise(path)
             if options.format == "json":
@@ -59,13 +59,13 @@ def _lasted_ns(wall_ns: int | None, inspection: Inspection) -> int:
 
 
 def _clients(summary: Summary) -> list[str]:
-    """The names that its clients give themselves, if they are known."""
+    """Return the names by which the clients introduced themselves; clients without a name are left out."""
     return [client for client, _ in summary.clients if client]
 
 
 def _as_json(capture: Capture, name: Path, inspection: Inspection, summary: Summary) -> dict[str, Any]:
     wall_ns = _wall_ns(capture.header)
-    fixed = ("seq", "rec", "t_ns", "crc")
+    common_members = ("seq", "rec", "t_ns", "crc")
     return {
         "capture": str(name),
         "state": inspection.state,
@@ -80,8 +80,9 @@ def _as_json(capture: Capture, name: Path, inspection: Inspection, summary: Summ
         "exchanges": inspection.exchanges,
         "frames": inspection.frames,
         "bytes": inspection.bytes,
-        "close": inspection.close and {name: value for name, value in inspection.close.items() if name not in fixed},
-        "header": {name: value for name, value in capture.header.members.items() if name not in fixed},
+        "close": inspection.close
+        and {name: value for name, value in inspection.close.items() if name not in common_members},
+        "header": {name: value for name, value in capture.header.members.items() if name not in common_members},
     }
 
 
@@ -120,7 +121,9 @@ def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary
 
 def _traffic(inspection: Inspection) -> str:
     sides = (("c2s", "to the server"), ("s2c", "to the client"))
-    return ", ".join(f"{inspection.frames[way]:,} {text} ({size(inspection.bytes[way])})" for way, text in sides)
+    return ", ".join(
+        f"{inspection.frames[direction]:,} {text} ({size(inspection.bytes[direction])})" for direction, text in sides
+    )
 
 
 def _parents(parents: object) -> str | None:
@@ -138,11 +141,11 @@ def _ending(inspection: Inspection) -> str | None:
     if inspection.close is None:
         return None
     status, signal = inspection.close.get("status"), inspection.close.get("signal")
-    how = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
-    who = {
+    exit_text = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
+    endings = {
         "server": "the server ended",
         "client": "the client was gone",
         "signal": "ended by a signal",
         "failed": "the command could not be run",
     }
-    return who.get(str(inspection.close.get("ending")), str(inspection.close.get("ending"))) + how
+    return endings.get(str(inspection.close.get("ending")), str(inspection.close.get("ending"))) + exit_text

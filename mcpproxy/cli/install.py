@@ -47,11 +47,11 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.wrapping import wrapped
 
 UP_LISTENS_S: Final = 5.0
-"""How long a running `up`, which looks once a second, is given to listen for the servers that were routed."""
+"""How long to wait until a running `up`, which polls once a second, listens for the routed servers."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `install`."""
+    """Return the argument parser of `install`."""
     parser = Parser("install", __doc__)
     add_choice(parser, "route")
     parser.add_argument(
@@ -104,38 +104,44 @@ def run(arguments: list[str]) -> int:
     state = read_state()
     recover(state, machine)
     probes = _probed(inventories, options, state, machine)
-    todo = plans(inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
+    pending_plans = plans(
+        inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options)
+    )
     listing = RoutePrinter(machine, state.listeners, as_json=options.format == "json")
-    if not todo:
+    if not pending_plans:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
-    for plan in list(todo):
-        real = plan.path.resolve()
-        if plan.config.scope == "project" and not real.is_relative_to(machine.project.resolve()):
-            todo.remove(plan)
-            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real}, outside the project")
-    stop = stops_before_writing(todo, listing, options, "Route", "routed")
-    if stop is not None:
-        return max(code, stop)
+    for plan in list(pending_plans):
+        real_path = plan.path.resolve()
+        if plan.config.scope == "project" and not real_path.is_relative_to(machine.project.resolve()):
+            pending_plans.remove(plan)
+            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real_path}, outside the project")
+    stop_code = stops_before_writing(pending_plans, listing, options, "Route", "routed")
+    if stop_code is not None:
+        return max(code, stop_code)
     with locked() as state:
         recover(state, machine)
-        written, written_code = write_all(todo, routing(wrapper, state, probes, options.ways), state, listing)
-        named = _name_machine(todo, wrapper.machine, state)
+        written_plans, written_code = write_all(
+            pending_plans, routing(wrapper, state, probes, options.ways), state, listing
+        )
+        renamed_servers = _name_machine(pending_plans, wrapper.machine, state)
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
-        if named:
-            shown = sanitise(", ".join(named), 200)
-            say(f"captures of {shown} will have the machine name {options.machine} after a restart of mcpproxy up")
-        _say_what_next(todo, written, machine, state, wrapper)
-    elif unreached := _listener_line(todo):
-        say(unreached)
+        if renamed_servers:
+            server_list = sanitise(", ".join(renamed_servers), 200)
+            say(
+                f"captures of {server_list} will have the machine name {options.machine} after a restart of mcpproxy up"
+            )
+        _say_what_next(pending_plans, written_plans, machine, state, wrapper)
+    elif listener_line := _listener_line(pending_plans):
+        say(listener_line)
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
-    say_shared(written, machine)
+    say_shared(written_plans, machine)
     return max(code, written_code)
 
 
 def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
-    """On Windows, name the files, and leave them alone."""
+    """List the configuration files on Windows, where mcpproxy cannot record yet; returns the exit code."""
     for inventory in inventories:
         for path in inventory.files:
             sys.stdout.write(f"{inventory.client.title}  {sanitise(machine.shown(path), None)}\n")
@@ -145,7 +151,7 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
 def _probed(
     inventories: list[ClientInventory], options: argparse.Namespace, state: InstallState, machine: Machine
 ) -> dict[str, Probe]:
-    """Returns how the chosen servers with a URL that are not routed yet respond to a request without credentials.
+    """Send a request without credentials to each chosen URL that is not routed yet; returns the results by URL.
 
     No request goes to an address from a repository that the user has not approved.
     """
@@ -154,45 +160,49 @@ def _probed(
         if server.url and is_chosen(server, options) and listener_of(server.url[1], state.listeners) is None:
             url = server.url[1]
             urls[url] = urls.get(url, False) or trust_in(server, machine).is_approved
-    asked = probe_all(
-        [url for url, ok in urls.items() if ok and url.startswith(("http://", "https://")) and "$" not in url]
+    probes = probe_all(
+        [
+            url
+            for url, is_approved in urls.items()
+            if is_approved and url.startswith(("http://", "https://")) and "$" not in url
+        ]
     )
-    return asked | {url: Probe("unapproved") for url, is_approved in urls.items() if not is_approved}
+    return probes | {url: Probe("unapproved") for url, is_trusted in urls.items() if not is_trusted}
 
 
-def _name_machine(todo: list[Plan], name: str, state: InstallState) -> list[str]:
-    """Record the machine's name for the servers with a URL; returns the names of those for which it is new."""
-    changes = [change for plan in todo for change in plan.changes if change.listener is not None]
-    chosen = {(change.listener.name, change.listener.upstream) for change in changes if change.listener is not None}
-    named = [
+def _name_machine(all_plans: list[Plan], name: str, state: InstallState) -> list[str]:
+    """Set the machine name of the routed servers with a URL; returns the names of the servers that this changed."""
+    changes = [change for plan in all_plans for change in plan.changes if change.listener is not None]
+    routed_ids = {(change.listener.name, change.listener.upstream) for change in changes if change.listener is not None}
+    changed_listeners = [
         listener
         for listener in state.listeners
-        if (listener.name, listener.upstream) in chosen and name not in ("", listener.machine)
+        if (listener.name, listener.upstream) in routed_ids and name not in ("", listener.machine)
     ]
-    for listener in named:
+    for listener in changed_listeners:
         listener.machine = name
-    if named:
+    if changed_listeners:
         state.save()
-    return [listener.name for listener in named]
+    return [listener.name for listener in changed_listeners]
 
 
-def _chosen_machine(given: str | None) -> str:
-    """Returns the given name, or the one in the environment, which clients may not pass on, or else an empty text.
+def _chosen_machine(requested_name: str | None) -> str:
+    """Return the requested name, else the one in the environment, which clients may not pass on, else an empty text.
 
     Raises:
         ValueError: the name in the environment is invalid.
     """
-    name, is_chosen = machine_name(given or "") or ("", False)
+    name, is_chosen = machine_name(requested_name or "") or ("", False)
     return name if is_chosen else ""
 
 
-def _capture_directory(named: str | None) -> Path | None:
-    """Returns the directory for captures, if `run` would not find it by itself: clients do not pass variables on.
+def _capture_directory(requested_directory: str | None) -> Path | None:
+    """Return the directory for captures if `run` needs to know it, because clients do not pass variables on.
 
     Raises:
         ValueError: the directory cannot be written into a client's configuration.
     """
-    value = named or os.environ.get("MCPPROXY_CAPTURES")
+    value = requested_directory or os.environ.get("MCPPROXY_CAPTURES")
     if value:
         return Path(os.path.abspath(value))
     return None
@@ -204,22 +214,22 @@ def _nothing(options: argparse.Namespace, machine: Machine) -> str:
         return f"no {options.scope} file has a server {names}; see mcpproxy install --dry-run --scope {options.scope}"
     if options.scope == "project":
         return f"no client has servers in the project {machine.shown(machine.project)}; docs/clients.md lists the files"
-    who = ", ".join(options.client) or "no client on this machine"
-    has = ": no server" if options.client else " has a server"
-    return f"{who}{has} in your own configuration files; docs/clients.md lists the files"
+    clients_text = ", ".join(options.client) or "no client on this machine"
+    predicate = ": no server" if options.client else " has a server"
+    return f"{clients_text}{predicate} in your own configuration files; docs/clients.md lists the files"
 
 
 def _say_windows_side(clients: list[Client], machine: Machine) -> None:
-    """Inside WSL, name the files of the Windows side, which are left alone."""
+    """Inside WSL, list the configuration files of the Windows side, which are left alone."""
     for windows in machine.windows_side():
         for inventory in find_all(clients, windows):
             for path in inventory.files:
                 say(f"{path} of {inventory.client.title} on Windows is left alone: mcpproxy cannot record there yet")
 
 
-def _warn_about_proxy(written: list[Plan]) -> None:
-    """Warn if a client would send requests for mcpproxy's listeners to the proxy."""
-    titles = dict.fromkeys(plan.client.title for plan in written if plan.client.proxies_loopback)
+def _warn_about_proxy(routed_plans: list[Plan]) -> None:
+    """Warn if a client may send requests for mcpproxy's listeners to the user's HTTP proxy."""
+    titles = dict.fromkeys(plan.client.title for plan in routed_plans if plan.client.proxies_loopback)
     if titles and loopback_proxy("127.0.0.1", os.environ):
         say(
             f"{', '.join(titles)} may send requests for 127.0.0.1 to your proxy; to prevent that, "
@@ -227,36 +237,36 @@ def _warn_about_proxy(written: list[Plan]) -> None:
         )
 
 
-def _listened_for(plans: list[Plan], *, before: bool) -> dict[int, str]:
-    """The servers that `up` listens for, by port: the ones that were routed before, or the ones that are routed now."""
-    changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is before)
+def _listened_for(plans: list[Plan], *, was_routed: bool) -> dict[int, str]:
+    """Map ports of `up` to the names of their servers: those that were routed before, or those that are routed now."""
+    changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is was_routed)
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 
 
 def _listener_line(plans: list[Plan]) -> str:
-    """Returns a line on whether clients can reach the servers with a URL; waits a moment for an `up` that is running.
+    """Wait a moment for a running `up`; returns a line that says whether clients can reach the servers with a URL.
 
-    For servers that were routed before, it returns a line only if they cannot be reached.
+    If all of them were routed before and can be reached, the line is empty.
     """
-    routed = _listened_for(plans, before=False)
-    was_routed = not routed
-    routed = routed or _listened_for(plans, before=True)
-    if not routed:
+    routes = _listened_for(plans, was_routed=False)
+    was_routed = not routes
+    routes = routes or _listened_for(plans, was_routed=True)
+    if not routes:
         return ""
-    up = listening_up(state_folder(), routed, UP_LISTENS_S)
+    up = listening_up(state_folder(), routes, UP_LISTENS_S)
     if up is None:
         return (
-            f"Clients cannot reach {_names(routed.values())} until mcpproxy up runs. Start it now and keep it running, "
+            f"Clients cannot reach {_names(routes.values())} until mcpproxy up runs. Start it now and keep it running, "
             "or run mcpproxy up --service to have it start when you log in"
         )
-    silent = [name for port, name in routed.items() if port not in up.ports]
-    if not silent:
+    unserved_names = [name for port, name in routes.items() if port not in up.ports]
+    if not unserved_names:
         if was_routed:
             return ""
-        return f"mcpproxy up is running, and records {_names(routed.values())} from now on"
+        return f"mcpproxy up is running, and records {_names(routes.values())} from now on"
     return (
-        f"mcpproxy up is running, but does not listen for {_names(silent)}, so clients cannot reach "
-        f"{'it' if len(silent) == 1 else 'them'}. Check its output in its terminal or log, or restart it"
+        f"mcpproxy up is running, but does not listen for {_names(unserved_names)}, so clients cannot reach "
+        f"{'it' if len(unserved_names) == 1 else 'them'}. Check its output in its terminal or log, or restart it"
     )
 
 
@@ -265,24 +275,24 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _capture_lines(wrapper: Wrapper, machine: Machine) -> str:
-    """The lines that say where captures go, and that they grow."""
+    """Return a line that says where captures go, how large they become, and how to delete them."""
     folder = sanitise(machine.shown(wrapper.capture or Path(captures_root())), None)
-    most = f"{RING_BYTES >> 30} GiB"
-    return f"Captures go to {folder}, up to {most} per session, and stay until you delete them with mcpproxy prune"
+    limit = f"{RING_BYTES >> 30} GiB"
+    return f"Captures go to {folder}, up to {limit} per session, and stay until you delete them with mcpproxy prune"
 
 
 def _say_what_next(
-    todo: list[Plan], written: list[Plan], machine: Machine, state: InstallState, wrapper: Wrapper
+    all_plans: list[Plan], written_plans: list[Plan], machine: Machine, state: InstallState, wrapper: Wrapper
 ) -> None:
     width = width_of_stdout()
-    if written:
+    if written_plans:
         sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
         sys.stdout.writelines(f"{line}\n" for line in wrapped(_capture_lines(wrapper, machine), width))
     sys.stdout.flush()
-    reached = _listener_line(todo)
-    if reached:
-        sys.stdout.writelines(f"{line}\n" for line in wrapped(reached, width))
-        _warn_about_proxy(todo)
-    if written:
-        sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
+    listener_line = _listener_line(all_plans)
+    if listener_line:
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(listener_line, width))
+        _warn_about_proxy(all_plans)
+    if written_plans:
+        sys.stdout.writelines(f"{line}\n" for line in next_lines(written_plans))
         sys.stdout.write("Then run: mcpproxy status --wait\n")

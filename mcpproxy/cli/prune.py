@@ -29,7 +29,7 @@ def _size(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `prune`."""
+    """Return the argument parser of `prune`."""
     parser = Parser("prune", __doc__)
     parser.add_argument(
         "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
@@ -66,33 +66,34 @@ def run(arguments: list[str]) -> int:
         return fail("prune needs --older-than, --keep or --max-size to select captures; see mcpproxy prune --help")
     if options.service:
         return _write_timer(options)
-    with selected(options.capture, EVERY, lists=True) as meant:
-        candidates = [candidate for path in meant.paths if (candidate := removable(path)) is not None]
-    chosen = _chosen(candidates, options)
-    if chosen and not (options.yes or options.dry_run):
-        amount = f"{count_text(len(chosen), 'capture')}, {size(sum(candidate.size for candidate in chosen))}"
+    with selected(options.capture, EVERY, lists=True) as selection:
+        candidates = [candidate for path in selection.paths if (candidate := removable(path)) is not None]
+    captures_to_delete = _chosen(candidates, options)
+    if captures_to_delete and not (options.yes or options.dry_run):
+        total_bytes = sum(candidate.size for candidate in captures_to_delete)
+        amount = f"{count_text(len(captures_to_delete), 'capture')}, {size(total_bytes)}"
         if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
             return fail(f"prune would delete {amount}: add --yes to delete them, or --dry-run to list them")
-        if not _is_wanted(chosen, amount):
+        if not _is_wanted(captures_to_delete, amount):
             return int(Exit.FINE)
-    code, freed, count = int(Exit.FINE), 0, 0
-    for candidate in chosen:
+    code, freed_bytes, count = int(Exit.FINE), 0, 0
+    for candidate in captures_to_delete:
         try:
             if not options.dry_run:
                 remove(candidate)
         except OSError as error:
             code = fail(f"cannot delete {sanitise(str(candidate.path))}: {error.strerror}")
             continue
-        freed, count = freed + candidate.size, count + 1
+        freed_bytes, count = freed_bytes + candidate.size, count + 1
         sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
     verb = "would be deleted" if options.dry_run else "deleted"
-    sys.stdout.write(f"{count_text(count, 'capture')}, {size(freed)} {verb}\n")
+    sys.stdout.write(f"{count_text(count, 'capture')}, {size(freed_bytes)} {verb}\n")
     return code
 
 
 def _write_timer(options: argparse.Namespace) -> int:
-    """Write a timer for these options; nothing is deleted now, so there is no question."""
-    # Writing a timer is rare; deleting should not wait for modules that only a timer needs.
+    """Write a timer that runs prune with these options; asks nothing, because nothing is deleted now."""
+    # Writing a timer is rare; deletions should not wait for modules that only a timer needs.
     from mcpproxy.cli.timers import operand, write_job
     from mcpproxy.clients.timer import PRUNE
 
@@ -104,9 +105,9 @@ def _write_timer(options: argparse.Namespace) -> int:
     return write_job(PRUNE, [*words, "--yes", *map(operand, options.capture)])
 
 
-def _is_wanted(chosen: list[Removable], amount: str) -> bool:
+def _is_wanted(captures: list[Removable], amount: str) -> bool:
     """List the captures, and ask whether to delete them; returns the answer."""
-    for candidate in chosen:
+    for candidate in captures:
         sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
     sys.stdout.write(f"Delete {amount}? [y/N] ")
     sys.stdout.flush()
@@ -114,20 +115,20 @@ def _is_wanted(chosen: list[Removable], amount: str) -> bool:
 
 
 def _chosen(candidates: list[Removable], options: argparse.Namespace) -> list[Removable]:
-    """The captures to delete, oldest first. `candidates` are newest first."""
-    kept: Counter[Path] = Counter()
-    total = 0
-    full = False
-    chosen = []
+    """Return the captures to delete, oldest first; `candidates` are sorted newest first."""
+    kept_counts: Counter[Path] = Counter()
+    kept_bytes = 0
+    is_full = False
+    captures_to_delete = []
     for candidate in candidates:
         folder = candidate.path.parent
-        too_old = options.older_than is not None and candidate.age_s > options.older_than
-        too_many = options.keep is not None and kept[folder] >= options.keep
-        # Once a capture does not fit, no older one is kept: a small old capture must not outlive a newer one.
-        full = full or (options.max_size is not None and total + candidate.size > options.max_size)
-        if too_old or too_many or full:
-            chosen.append(candidate)
+        is_too_old = options.older_than is not None and candidate.age_s > options.older_than
+        has_newer = options.keep is not None and kept_counts[folder] >= options.keep
+        # Once a capture does not fit, all older ones go, too: a small old capture must not outlive a newer one.
+        is_full = is_full or (options.max_size is not None and kept_bytes + candidate.size > options.max_size)
+        if is_too_old or has_newer or is_full:
+            captures_to_delete.append(candidate)
         else:
-            kept[folder] += 1
-            total += candidate.size
-    return chosen[::-1]
+            kept_counts[folder] += 1
+            kept_bytes += candidate.size
+    return captures_to_delete[::-1]

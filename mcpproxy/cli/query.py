@@ -68,7 +68,7 @@ def _seconds(text: str) -> float:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `query`."""
+    """Return the argument parser of `query`."""
     parser = Parser("query", __doc__)
     parser.add_argument(
         "capture",
@@ -124,10 +124,10 @@ def run(arguments: list[str]) -> int:
             return _describe(options)
         sql = _sql(options)
         limits = Limits(options.memory, options.timeout)
-        with selected(options.capture, scope_of(options)) as chosen:
+        with selected(options.capture, scope_of(options)) as selection:
             if options.output is not None:
-                check_place(options.output, chosen.paths, force=options.force)
-            with SqlSession(chosen.paths, limits, hear=say) as session:
+                check_place(options.output, selection.paths, force=options.force)
+            with SqlSession(selection.paths, limits, hear=say) as session:
                 return _answer(session, sql, options)
     except QueryError as error:
         report_error(error, say)
@@ -149,14 +149,16 @@ def _answer(session: SqlSession, sql: str | None, options: argparse.Namespace) -
 
 
 def _format_of(output: str | None) -> str | None:
-    """The format that the file's extension stands for, or None if it is an unknown extension."""
+    """Return the format for the extension of the output file, or None if the extension is unknown."""
     return _SUFFIXES.get(Path(output).suffix.lower()) if output else "table"
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
     if options.format is None:
-        known = ", ".join(name for name in sorted(_SUFFIXES) if name)
-        return f"{sanitise(options.output)} has no extension of a known format ({known}); rename it, or use --format"
+        extensions = ", ".join(name for name in sorted(_SUFFIXES) if name)
+        return (
+            f"{sanitise(options.output)} has no extension of a known format ({extensions}); rename it, or use --format"
+        )
     if options.format == "parquet" and options.output is None:
         return "--format parquet needs a file: -o FILE"
     if options.force and options.output is None:
@@ -174,7 +176,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
 
 
 def _sql(options: argparse.Namespace) -> str | None:
-    """Removes the SQL from the captures; returns it, or None if the user is to be prompted for it."""
+    """Read the SQL from a file or stdin, or remove it from the operands; returns None if a prompt should ask for it."""
     if options.file is not None:
         return _read(options.file)
     if options.capture and len(options.capture[0].split()) != 1:
@@ -212,7 +214,7 @@ def _read(name: str) -> str:
 
 
 def _view_hint(words: list[str]) -> str:
-    """A hint for a view's name given instead of SQL, or an empty text if there is none."""
+    """Return a hint if the name of a view was typed instead of SQL, else an empty text."""
     word = words[0] if words else ""
     return f'; to query that view: mcpproxy query "from {word}"' if word in relation_names() else ""
 
@@ -221,7 +223,7 @@ def _view_hint(words: list[str]) -> str:
 
 
 def _describe(options: argparse.Namespace) -> int:
-    """Run `--views` or `--schema`; these need no capture."""
+    """Run `--views` or `--schema`, which need no capture; returns the exit code."""
     if options.dialect is not None:
         _write_sql(options)
         return int(Exit.FINE)
@@ -237,7 +239,7 @@ def _describe(options: argparse.Namespace) -> int:
 
 
 def _write_sql(options: argparse.Namespace) -> None:
-    """Print the statements that make the tables and views in another dialect, in an order that works."""
+    """Write the statements that create the tables and views in Spark, in an order that works."""
     lines = [_ABOUT_TABLES, *(text + ";\n\n" for text in (*spark_tables().values(), *spark_views().values()))]
     if options.output is None:
         sys.stdout.writelines(lines)
@@ -250,7 +252,7 @@ def _write_sql(options: argparse.Namespace) -> None:
 
 
 def _describing(form: str) -> str:
-    """The format for descriptions: a plain table would cut the texts."""
+    """Return the format for descriptions, in place of a table, which would cut the texts."""
     return _REFERENCE if form == "table" else form
 
 
@@ -271,7 +273,7 @@ def _width() -> int:
 
 
 def _goes_to_file() -> bool:
-    """Whether stdout is a file or /dev/null; a pipe may lead to a pager, in which users take their time."""
+    """Whether stdout is a file or /dev/null; a pipe may lead to a pager, whose user takes time to read."""
     try:
         mode = os.fstat(1).st_mode
     except OSError:
@@ -303,7 +305,7 @@ def _write_stdout(columns: list[Column], rows: Iterable[tuple[Value, ...]], form
 
 
 def _harmless(line: str, form: str) -> str:
-    """A line of JSON or CSV without anything that could control a terminal; programs get the line unchanged."""
+    """Return a line of JSON or CSV for a terminal, without control characters; programs get the line unchanged."""
     text = line.rstrip("\r\n")
     if text.isascii() and text.isprintable():
         return text + "\n"

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from mcpproxy.html_report.report import Report
 
 MEMORY: Final = 1 << 30
-"""How many bytes the database may hold."""
+"""The default limit of the database's memory, in bytes."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `report`."""
+    """Return the argument parser of `report`."""
     parser = Parser("report", __doc__)
     add_captures(parser)
     parser.add_argument(
@@ -54,12 +54,12 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not options.output:
         return fail("the name of the file to write is empty")
-    with inputs(options, partial(check_place, force=options.force)) as given:
-        return given.code(_report(given.paths, options))
+    with inputs(options, partial(check_place, force=options.force)) as selection:
+        return selection.code(_report(selection.paths, options))
 
 
 def _report(paths: list[Path], options: argparse.Namespace) -> int:
-    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
+    # Loading DuckDB takes a tenth of a second; --help should not wait for it.
     from analysis.store.open import Sources, with_sources
     from analysis.store.report_rows import report_rows
     from mcpproxy.cli.check_warnings import say_faults
@@ -84,13 +84,13 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     with new_file(target, replace=options.force, advice="; --force replaces it") as path:
         with path.open("w", encoding="utf-8", newline="") as file:
             file.writelines(report.pieces())
-        written = path.stat().st_size
+        size_bytes = path.stat().st_size
     contents = f"{count_text(len(report.captures), 'capture')}, {count_text(report.frames, 'frame')}"
     contents = f"{contents}, {count_text(report.findings, 'finding')}"
-    sys.stdout.write(written_line(target, contents, written, "open it in a browser"))
+    sys.stdout.write(written_line(target, contents, size_bytes, "open it in a browser"))
     sys.stdout.flush()
-    for ended in report.examined:
-        say_faults(ended)
-    has_faults = any(ended.faults for ended in report.examined)
+    for outcome in report.examined:
+        say_faults(outcome)
+    has_faults = any(outcome.faults for outcome in report.examined)
     is_damaged = report_losses(losses, "the report covers the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

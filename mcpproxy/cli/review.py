@@ -1,4 +1,4 @@
-"""The questions of `share --review`, on the terminal. The texts shown come from the traffic, and are sanitised."""
+"""Asks the questions of `share --review` on the terminal, with sanitised texts from the traffic."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ _MAX_SHOWN_CHARS: Final = 200
 
 
 class Stopped(Exception):
-    """The user wants no copy."""
+    """Raised if the user quits the review and wants no copy."""
 
 
 class Review:
-    """Asks whether secrets are replaced."""
+    """Asks the user which secrets to replace."""
 
     def __init__(self, before: Callable[[], None]) -> None:
-        """`before` clears the line of the terminal."""
+        """`before` is called before each question, to clear the line of the terminal."""
         self._before = before
         self._is_sure = False
 
@@ -32,15 +32,15 @@ class Review:
         if self._is_sure:
             return True
         self._before()
-        where = f" at {sanitise(pointer_of(path), _MAX_SHOWN_CHARS)}" if path is not None else ""
+        place = f" at {sanitise(pointer_of(path), _MAX_SHOWN_CHARS)}" if path is not None else ""
         question = (
-            f"{sanitise(kind)}{where}: {sanitise(secret, _MAX_SHOWN_CHARS)}\n  replace it? [y]es, [n]o, [a]ll, [q]uit: "
+            f"{sanitise(kind)}{place}: {sanitise(secret, _MAX_SHOWN_CHARS)}\n  replace it? [y]es, [n]o, [a]ll, [q]uit: "
         )
         while True:
             os.write(2, question.encode("utf-8", "backslashreplace"))
-            answer = sys.stdin.readline()
-            word = answer.strip().lower()
-            if not answer or word in ("q", "quit"):
+            line = sys.stdin.readline()
+            word = line.strip().lower()
+            if not line or word in ("q", "quit"):
                 raise Stopped
             if word in ("a", "all"):
                 self._is_sure = True

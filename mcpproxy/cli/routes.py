@@ -1,4 +1,4 @@
-"""What `install` and `uninstall` share: choosing clients and servers, showing what happens to each, writing files."""
+"""Code that `install` and `uninstall` share: chooses clients and servers, prints the changes, and writes the files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORDS = {
     "route": ("will be routed", "routed"),
     "unroute": ("will be restored", "restored"),
 }
-"""The words for what happens to a server: before and after."""
+"""For each action, the words for its effect on a server: before it is carried out, and after."""
 
 
 def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -51,46 +51,46 @@ def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def chosen_clients(options: argparse.Namespace) -> list[Client]:
-    """The clients that were named, or all.
+    """Return the clients that were named, or all clients.
 
     Raises:
-        ValueError: one is not known; the text is for the user.
+        ValueError: a name is unknown; the message is for the user.
     """
     return [client_named(name) for name in options.client] or list(CLIENTS)
 
 
 def client_named(name: str) -> Client:
-    """The client with this name.
+    """Return the client with this name.
 
     Raises:
-        ValueError: it is not known; the text is for the user.
+        ValueError: the name is unknown; the message is for the user.
     """
     client = by_id(name)
     if client is None:
-        ids = [known.id for known in CLIENTS]
+        ids = [candidate.id for candidate in CLIENTS]
         raise ValueError(f"there is no client {sanitise(name, 64)}{hint(name, ids)}; clients: {', '.join(ids)}")
     return client
 
 
 def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
-    """The inventories of some clients; clients without any trace on this machine are left out."""
+    """Return the inventories of those clients that have left any trace on this machine."""
     return [inventory for client in clients if (inventory := find(client, machine)).is_here]
 
 
 def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
-    """As `find_all`, but a project's file that several clients share counts for a client only if clients were named."""
+    """Return the inventories of `find_all`, but leave out unnamed clients that only share a project's files."""
     inventories = find_all(clients, machine)
     if len(clients) < len(CLIENTS):
         return inventories
-    used = [
+    used_inventories = [
         inventory for inventory in inventories if inventory.elsewhere or _paths(inventory) - _shared(inventory, machine)
     ]
-    covered = {path for inventory in used for path in _paths(inventory)}
+    covered_paths = {path for inventory in used_inventories for path in _paths(inventory)}
     for inventory in inventories:
-        if inventory not in used and not _paths(inventory) <= covered:
-            used.append(inventory)
-            covered |= _paths(inventory)
-    return [inventory for inventory in inventories if inventory in used]
+        if inventory not in used_inventories and not _paths(inventory) <= covered_paths:
+            used_inventories.append(inventory)
+            covered_paths |= _paths(inventory)
+    return [inventory for inventory in inventories if inventory in used_inventories]
 
 
 def _paths(inventory: ClientInventory) -> set[Path]:
@@ -98,10 +98,12 @@ def _paths(inventory: ClientInventory) -> set[Path]:
 
 
 def _shared(inventory: ClientInventory, machine: Machine) -> set[Path]:
-    """The files of the project that a client reads."""
+    """Return the paths of the project's files that a client reads."""
     client = inventory.client
     places = [config.places.get(machine.system, ()) for config in client.files if config.scope == "project"]
-    return {path for several in places for place in several for path in machine.resolve(place, client.overrides)}
+    return {
+        path for config_places in places for place in config_places for path in machine.resolve(place, client.overrides)
+    }
 
 
 def is_chosen(server: Server, options: argparse.Namespace) -> bool:
@@ -110,28 +112,28 @@ def is_chosen(server: Server, options: argparse.Namespace) -> bool:
 
 
 class RoutePrinter:
-    """Prints what happens to servers, a block for each file."""
+    """Prints the changes to servers, in a block for each file."""
 
     def __init__(self, machine: Machine, listeners: Sequence[Listener], *, as_json: bool) -> None:
-        """Print lines of JSON, or text as wide as stdout; the origins of listeners are shown instead of them."""
+        """Create a printer of JSON lines or of text; it shows the upstreams of servers that `listeners` relay."""
         self._machine = machine
         self._listeners = (*listeners,)
         self._json = as_json
         self._width = width_of_stdout()
         self.is_repeated = False
-        """Whether the plan was printed before; then only results are printed."""
+        """Whether the plans were printed before; only results are printed then."""
 
-    def plan(self, plan: Plan, changes: list[Change], *, done: bool) -> None:
-        """Print a file and its servers.
+    def plan(self, plan: Plan, changes: list[Change], *, is_done: bool) -> None:
+        """Print a file and the changes to its servers.
 
         Args:
             plan: the plan of the file.
-            changes: what happens to its servers.
-            done: whether it has happened.
+            changes: the changes to its servers.
+            is_done: whether they have been made.
         """
         if self._json:
             for change in changes:
-                sys.stdout.write(json_line(self._row(plan, change, done=done)))
+                sys.stdout.write(json_line(self._row(plan, change, is_done=is_done)))
             return
         if self.is_repeated:
             changes = [change for change in changes if change.edits]
@@ -139,16 +141,16 @@ class RoutePrinter:
             return
         lines = [f"{plan.client.title}  {sanitise(self._machine.shown(plan.path), None)}"]
         names = [sanitise(change.server.name, 40) for change in changes]
-        what = [_package(change.server, self._listeners) for change in changes]
+        packages = [_package(change.server, self._listeners) for change in changes]
         name_width = min(24, max(map(cells, names), default=0))
-        what_width = min(30, max(map(cells, what), default=0))
-        for name, package, change in zip(names, what, changes, strict=True):
-            outcome = sanitise(_outcome(change, self._machine, done=done), 200)
-            text = f"  {padded(name, name_width)}  {padded(package, what_width)}  {outcome}"
+        package_width = min(30, max(map(cells, packages), default=0))
+        for name, package, change in zip(names, packages, changes, strict=True):
+            outcome = sanitise(_outcome(change, self._machine, is_done=is_done), 200)
+            text = f"  {padded(name, name_width)}  {padded(package, package_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
-    def _row(self, plan: Plan, change: Change, *, done: bool) -> dict[str, Any]:
+    def _row(self, plan: Plan, change: Change, *, is_done: bool) -> dict[str, Any]:
         server = change.server
         return {
             "client": plan.client.id,
@@ -158,21 +160,21 @@ class RoutePrinter:
             "server": server.name,
             "kind": server.kind,
             "action": change.action,
-            "done": done and bool(change.edits),
+            "done": is_done and bool(change.edits),
             "reason": change.reason or None,
         }
 
 
 def padded(text: str, width: int) -> str:
-    """A cell of a table: cut or filled up to a width."""
-    shown = fit(text, width)
-    return shown + " " * (width - cells(shown))
+    """Return the text of a table cell: cut or padded to a width."""
+    fitted_text = fit(text, width)
+    return fitted_text + " " * (width - cells(fitted_text))
 
 
 def _package(server: Server, listeners: Iterable[Listener]) -> str:
-    """A short name for a server, without anything that could be a secret."""
-    wrapped = server.routed
-    words = wrapped.inner if wrapped is not None else server.words
+    """Return a short name for a server's command or URL, without anything that could be a secret."""
+    wrapped_command = server.routed
+    words = wrapped_command.inner if wrapped_command is not None else server.words
     if words:
         return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
     url = server.url
@@ -182,31 +184,31 @@ def _package(server: Server, listeners: Iterable[Listener]) -> str:
     return sanitise(origin_shown(url[1]) if listener is None else listener.upstream, 60)
 
 
-def _outcome(change: Change, machine: Machine, *, done: bool) -> str:
-    reason = sanitise(change.reason, 200)  # it may quote the server
+def _outcome(change: Change, machine: Machine, *, is_done: bool) -> str:
+    reason = sanitise(change.reason, 200)  # may quote the server
     if change.action in _WORDS:
-        more = f" {reason}" if reason else ""
+        details = f" {reason}" if reason else ""
         if change.server.project:
-            more += f" in {machine.shown(Path(change.server.project))}"
+            details += f" in {machine.shown(Path(change.server.project))}"
         return (
-            _WORDS[change.action][done]
-            + more
+            _WORDS[change.action][is_done]
+            + details
             + (", but switched off in the client" if change.server.is_disabled else "")
         )
     return reason if change.action == "keep" else f"left alone: {reason}"
 
 
 def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: RoutePrinter) -> tuple[list[Plan], int]:
-    """Write the files and print what was done.
+    """Write the files, and print the changes that were made.
 
     Returns:
-        The plans that were carried out, and the exit code.
+        The plans that changed a file, and the exit code.
 
     Raises:
-        OSError: the output cannot be written to stdout; the files are written anyway.
+        OSError: stdout cannot be written; the files have been written anyway.
     """
-    written, code = [], int(Exit.FINE)
-    unprinted: list[OSError] = []
+    written_plans, code = [], int(Exit.FINE)
+    output_errors: list[OSError] = []
     for plan in plans:
         try:
             changes = apply_plan(plan, decide, state) if plan.edits_any else plan.changes
@@ -214,24 +216,24 @@ def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: R
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue
         try:
-            listing.plan(plan, changes, done=True)
+            listing.plan(plan, changes, is_done=True)
         except OSError as error:
-            unprinted.append(error)
+            output_errors.append(error)
         if any(change.edits for change in changes):
-            written.append(plan)
-    if unprinted:
-        raise unprinted[0]
-    return written, code
+            written_plans.append(plan)
+    if output_errors:
+        raise output_errors[0]
+    return written_plans, code
 
 
 def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
-    """Name the files that cannot be read; returns the exit code."""
+    """Report each file that cannot be read; returns the exit code."""
     code = int(Exit.FINE)
-    named: set[Path] = set()
+    reported_paths: set[Path] = set()
     for inventory in inventories:
         for path, reason in inventory.broken:
-            if path not in named:
-                named.add(path)
+            if path not in reported_paths:
+                reported_paths.add(path)
                 code = fail(
                     f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; fix it and try again"
                 )
@@ -239,39 +241,39 @@ def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
 
 
 def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
-    """The lines on what to do in each client whose files were written."""
-    written = list(plans)
-    for client in dict.fromkeys(plan.client for plan in written):
-        is_project = any(plan.client is client and plan.config.scope == "project" for plan in written)
-        after = client.after + (f" ({client.after_project})" if is_project and client.after_project else "")
-        what = f"Next, in {client.title}: {after}" if after else f"{client.title} needs no restart"
-        yield from wrapped(what, width_of_stdout())
+    """Yield lines that say what to do in each client whose files were written."""
+    written_plans = list(plans)
+    for client in dict.fromkeys(plan.client for plan in written_plans):
+        is_project = any(plan.client is client and plan.config.scope == "project" for plan in written_plans)
+        next_step = client.after + (f" ({client.after_project})" if is_project and client.after_project else "")
+        text = f"Next, in {client.title}: {next_step}" if next_step else f"{client.title} needs no restart"
+        yield from wrapped(text, width_of_stdout())
 
 
 def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
-    """The lines about servers that cannot be routed because they are in no file."""
+    """Yield lines about servers that cannot be routed because they are not configured in a file."""
     for inventory in inventories:
-        for what, name in inventory.elsewhere:
-            shown = sanitise(name, 60)
-            yield f"{inventory.client.title}: the {what} {shown} may have servers of its own, which cannot be routed"
+        for source, name in inventory.elsewhere:
+            label = sanitise(name, 60)
+            yield f"{inventory.client.title}: the {source} {label} may have servers of its own, which cannot be routed"
 
 
 def stops_before_writing(
     plans: list[Plan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
 ) -> int | None:
-    """Show the changes, and ask if no client was named; returns the exit code, or None if the files are to be written.
+    """Show the changes, and ask if no client was named; returns the exit code, or None if the files may be written.
 
     Args:
         plans: the plans of all files.
-        listing: prints them.
+        listing: prints the plans.
         options: the options of the command.
         verb: the verb of the question, such as `Route`.
-        done: its participle.
+        done: the participle of the verb.
     """
     if not options.dry_run and (options.client or options.all):
         return None
     for plan in plans:
-        listing.plan(plan, plan.changes, done=False)
+        listing.plan(plan, plan.changes, is_done=False)
     servers = count_text(sum(bool(change.edits) for plan in plans for change in plan.changes), "server")
     if options.dry_run or servers.startswith("0 "):
         return int(Exit.FINE)
@@ -287,7 +289,7 @@ def stops_before_writing(
 
 
 def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
-    """Warn about files that others read: other clients, and the people who share a repository."""
+    """Warn about files with other readers: other clients, and the people who share a repository."""
     for plan in plans:
         if plan.also_read_by:
             say(f"{machine.shown(plan.path)} is read by {', '.join(plan.also_read_by)} as well")
@@ -299,7 +301,7 @@ def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
 
 
 def write_service(machine: Machine, program: Sequence[str], options: Sequence[str] = ()) -> int:
-    """Write the unit that runs `up`, perhaps with options, and say how to start it; returns the exit code."""
+    """Write the unit that runs `up` with these options, and print how to start it; returns the exit code."""
     try:
         unit = write_unit(machine, (*program, "up", *options))
     except (OSError, NoService) as error:

@@ -56,10 +56,10 @@ if TYPE_CHECKING:
 
 STACK: Final = 2 << 20
 """The size of a thread's stack, in bytes. Seven stacks of the usual 8 MiB take a fifth of an address space that is
-limited to 300 MiB; the rest is not enough for glibc's arenas, and an allocation fails where C does not expect it.
+limited to 300 MiB; the rest is too small for glibc's arenas, and an allocation fails where C code does not expect it.
 """
 FILES: Final = 24
-"""How many files may have to be open at a time, standard streams included."""
+"""How many files may be open at the same time, including the standard streams."""
 SWITCH_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
 
@@ -72,11 +72,11 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class UsageError(Exception):
-    """The arguments are invalid; the text says which, and what to do."""
+    """Raised for invalid arguments; the message says which one is invalid, and what to do."""
 
 
 class Options:
-    """The options of a run, parsed by hand because argparse would cost 12 ms of every start."""
+    """The options of `run`, which are parsed by hand, because argparse would add 12 ms to every start."""
 
     def __init__(self, arguments: list[str]) -> None:
         """Parse the arguments.
@@ -100,8 +100,8 @@ class Options:
         words = iter(arguments)
         for word in words:
             if word == "--" or not word.startswith("-"):
-                # Clients and shells drop a `--`, so a command without one works as well.
-                self.command = [os.fsencode(rest) for rest in (words if word == "--" else (word, *words))]
+                # Some clients and shells drop the `--`, so a command without it works as well.
+                self.command = [os.fsencode(argument) for argument in (words if word == "--" else (word, *words))]
                 break
             self._take(word, words)
             if self.help:
@@ -127,8 +127,8 @@ class Options:
         elif word == "--summary":
             self.summary = True
         elif name != "--keep-path" and name not in self.values:
-            known = ("--help", "--summary", "--keep-path", *self.values)
-            raise UsageError(f"run has no option {_shown(word)}{_hint(name, known)}; see mcpproxy run --help")
+            option_names = ("--help", "--summary", "--keep-path", *self.values)
+            raise UsageError(f"run has no option {_shown(word)}{_hint(name, option_names)}; see mcpproxy run --help")
         else:
             value = value if equals else next(words, "")
             if not value or value == "--":
@@ -157,15 +157,15 @@ def _shown(text: str) -> str:
     return repr(text[:80])
 
 
-def _hint(text: str, known: Iterable[str]) -> str:
-    # Loaded only for mistakes, because an MCP client waits for `run`.
+def _hint(text: str, words: Iterable[str]) -> str:
+    # This module is loaded only after a mistake, because an MCP client waits for `run`.
     from mcpproxy.wording.nearest import hint
 
-    return hint(text, known)
+    return hint(text, words)
 
 
 def run(arguments: list[str]) -> int:
-    """Run and record a server. Does not return if the server was started: the process ends as the server ended."""
+    """Run and record a server. If the server starts, this does not return: the process ends as the server does."""
     try:
         options = Options(arguments)
     except UsageError as error:
@@ -174,27 +174,27 @@ def run(arguments: list[str]) -> int:
     if options.help:
         sys.stdout.write(__doc__ or "")
         return 0
-    began_ns = time.monotonic_ns()
+    start_ns = time.monotonic_ns()
     threading.stack_size(STACK)
-    closed = occupy_stdio()
+    closed_fds = occupy_stdio()
     environment = EnvironmentBlock()
-    needed = FILES + inherited_files()
-    allowed, files = make_room(needed)
+    needed_files = FILES + inherited_files()
+    allowed_files, files = make_room(needed_files)
     try:
-        if allowed < needed:
+        if allowed_files < needed_files:
             raise CannotCreate(
-                f"cannot record with a limit of {allowed} open files: {needed} are needed; raise it "
-                f"(ulimit -n {needed})"
+                f"cannot record with a limit of {allowed_files} open files: {needed_files} are needed; raise it "
+                f"(ulimit -n {needed_files})"
             )
         recorder = _recorder(options, environment)
     except CaptureError as error:
         if options.values["--if-unrecordable"] == "refuse":
             write_stderr(str(error))
             return 73
-        if allowed < needed:
-            return _give_way(str(error), options, environment, closed)
-        os._exit(_pass_on(str(error), options, environment, closed, files))
-    status = _relay(recorder, options, environment, closed, files, began_ns)
+        if allowed_files < needed_files:
+            return _give_way(str(error), options, environment, closed_fds)
+        os._exit(_pass_on(str(error), options, environment, closed_fds, files))
+    status = _relay(recorder, options, environment, closed_fds, files, start_ns)
     os._exit(status)
 
 
@@ -220,17 +220,17 @@ def _relay(
     recorder: Recorder,
     options: Options,
     environment: EnvironmentBlock,
-    closed: frozenset[int],
+    closed_fds: frozenset[int],
     files: int | None,
-    began_ns: int,
+    start_ns: int,
 ) -> int:
     """Run the server until it ends; returns the exit status of `run`, or kills this process by the server's signal."""
-    waiting = SignalWait()
+    signal_wait = SignalWait()
     relay = StdioRelay(
         recorder.taps,
         recorder,
-        waiting,
-        closed=closed,
+        signal_wait,
+        closed=closed_fds,
         rescue=options.policy == "pass",
         waits_for_sync=options.fsync == "always",
         survivor=recorder.recovery,
@@ -240,67 +240,70 @@ def _relay(
     recorder.on_segment = relay.begin_segment
     sys.setswitchinterval(SWITCH_S)
     try:
-        ending = relay.run(options.command, environment)
+        server_exit = relay.run(options.command, environment)
     except SpawnError as error:
         recorder.launch_failed(error.errno)
         write_stderr(str(error))
         return error.status
-    if recorder.finish(ending.cause, ending.status, ending.signum):
+    if recorder.finish(server_exit.cause, server_exit.status, server_exit.signum):
         relay.dismiss_guard()
     if options.summary or os.isatty(2):
-        write_stderr(_summary(recorder, time.monotonic_ns() - began_ns))
-    return 74 if relay.stop_reason is not None else _as_it_ended(ending, waiting)
+        write_stderr(_summary(recorder, time.monotonic_ns() - start_ns))
+    return 74 if relay.stop_reason is not None else _as_it_ended(server_exit, signal_wait)
 
 
-def _give_way(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
-    """Become the server, because not even a relay can run; returns the exit status if there is no such command."""
-    write_stderr(f"{why}; the server runs unrecorded until it is restarted")
-    waiting = SignalWait()
+def _give_way(reason: str, options: Options, environment: EnvironmentBlock, closed_fds: frozenset[int]) -> int:
+    """Replace this process by the server, because not even a relay can run; returns the exit status if that fails."""
+    write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
+    signal_wait = SignalWait()
     try:
-        replace_us(options.command, environment, closed, waiting.dispositions, waiting.mask)
+        replace_us(options.command, environment, closed_fds, signal_wait.dispositions, signal_wait.mask)
     except SpawnError as error:
         write_stderr(str(error))
         return error.status
 
 
 def _pass_on(
-    why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int], files: int | None
+    reason: str, options: Options, environment: EnvironmentBlock, closed_fds: frozenset[int], files: int | None
 ) -> int:
-    """Run the server without a recorder until it ends; returns the exit status, or kills the process like `_relay`."""
+    """Run the server without recording until it ends; returns the exit status, or kills this process like `_relay`."""
     from captures.redact import server_name
     from mcpproxy.recorder.unrecorded import NullObserver, NullTap, noted
 
-    write_stderr(f"{why}; the server runs unrecorded until it is restarted")
-    waiting = SignalWait()
-    relay = StdioRelay({fd: NullTap() for fd in (0, 1, 2)}, NullObserver(), waiting, closed=closed, files=files)
+    write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
+    signal_wait = SignalWait()
+    relay = StdioRelay({fd: NullTap() for fd in (0, 1, 2)}, NullObserver(), signal_wait, closed=closed_fds, files=files)
     sys.setswitchinterval(SWITCH_S)
-    with noted(options.values["--name"] or server_name(options.command), why):
+    with noted(options.values["--name"] or server_name(options.command), reason):
         try:
-            ending = relay.run(options.command, environment)
+            server_exit = relay.run(options.command, environment)
         except SpawnError as error:
             write_stderr(str(error))
             return error.status
     relay.dismiss_guard()
-    return _as_it_ended(ending, waiting)
+    return _as_it_ended(server_exit, signal_wait)
 
 
-def _as_it_ended(ending: ServerExit, waiting: SignalWait) -> int:
-    """The exit status of the server; does not return if a signal ended it.
+def _as_it_ended(server_exit: ServerExit, signal_wait: SignalWait) -> int:
+    """Return the exit status of the server, or kill this process by the signal that ended the server.
 
-    A server that has not noticed that its output could not be written would have failed without a proxy.
+    The status is 1 if the server exited with 0 but its output could not be written: without a proxy, it would have
+    failed.
     """
-    if ending.unwritable is not None:
-        write_stderr(f"cannot write the server's output to stdout: {os.strerror(ending.unwritable)}")
-    if ending.signum is not None:
-        waiting.die_by(ending.signum)
-    status = ending.status if ending.status is not None else 128 + (ending.signum or 0)
-    return 1 if status == 0 and ending.unwritable is not None else status
+    if server_exit.unwritable is not None:
+        write_stderr(f"cannot write the server's output to stdout: {os.strerror(server_exit.unwritable)}")
+    if server_exit.signum is not None:
+        signal_wait.die_by(server_exit.signum)
+    status = server_exit.status if server_exit.status is not None else 128 + (server_exit.signum or 0)
+    return 1 if status == 0 and server_exit.unwritable is not None else status
 
 
-def _summary(recorder: Recorder, lasted_ns: int) -> str:
-    # Nothing else in a run needs it.
+def _summary(recorder: Recorder, duration_ns: int) -> str:
+    # Nothing else in a run needs this module.
     from mcpproxy.wording.units import duration, size
 
     frames = recorder.client.frames + recorder.server.frames
     bytes_ = recorder.client.bytes + recorder.server.bytes
-    return f"{recorder.name} · {duration(lasted_ns)} · {frames:,} frames, {size(bytes_)} · recorded to {recorder.path}"
+    return (
+        f"{recorder.name} · {duration(duration_ns)} · {frames:,} frames, {size(bytes_)} · recorded to {recorder.path}"
+    )

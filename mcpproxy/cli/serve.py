@@ -64,7 +64,7 @@ UNIX: Final = "unix:"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `serve`."""
+    """Return the argument parser of `serve`."""
     parser = Parser("serve", __doc__)
     parser.add_argument(
         "url",
@@ -167,7 +167,7 @@ def run(arguments: list[str]) -> int:
             raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
         if command is not None:
             _judge_command(command, endpoint.upstream)
-        most = connection_limit(options.max_connections, is_public=options.public is not None)
+        limit = connection_limit(options.max_connections, is_public=options.public is not None)
         listener, unix = _listener(options)
         admission = None if options.public is not None else _admission(listener, options.allow_host)
     except UsageError as error:
@@ -176,14 +176,14 @@ def run(arguments: list[str]) -> int:
         stack.enter_context(listener)
         if unix is not None:
             stack.callback(unix.remove)
-        began_ns = time.monotonic_ns()
-        place = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
-        recorder = _recorder(options, endpoint, place, command, machine)
+        start_ns = time.monotonic_ns()
+        address = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
+        recorder = _recorder(options, endpoint, address, command, machine)
         upstream, rewrites = endpoint.upstream, "rewrite-location" in endpoint.opt_outs
-        relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=most))
+        relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=limit))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         new_loop = (loop_factory() if upstream.tls is None else None) or asyncio.new_event_loop
-        traffic = _Traffic(relay, recorder, listener, place, endpoint)
+        traffic = _Traffic(relay, recorder, listener, address, endpoint)
         status, served = int(Exit.FINE), None
         try:
             if command:
@@ -195,7 +195,7 @@ def run(arguments: list[str]) -> int:
             return fail(str(error), Exit(error.status))
     frames = sum(recorder.frames.values())
     stderr_lines.put(
-        f"{recorder.name} · {duration(time.monotonic_ns() - began_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
+        f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
     stderr_lines.flush()
@@ -209,7 +209,7 @@ def run(arguments: list[str]) -> int:
 def _recorder(
     options: argparse.Namespace,
     endpoint: "_Endpoint",
-    place: str,
+    address: str,
     command: list[bytes] | None,
     machine: MachineName | None,
 ) -> HttpRecorder:
@@ -219,7 +219,7 @@ def _recorder(
         rate_limited(stderr_lines.put),
         name=options.name,
         capture=options.capture,
-        listen=place,
+        listen=address,
         via=None if proxy is None else f"{proxy[0]}:{proxy[1]}",
         keep_path=options.keep_path,
         machine=machine,
@@ -312,18 +312,18 @@ class _Traffic:
     """The traffic of the listener, from the first client to the end of the recording."""
 
     def __init__(
-        self, relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, place: str, endpoint: _Endpoint
+        self, relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, address: str, endpoint: _Endpoint
     ) -> None:
         self._relay, self._recorder, self._listener = relay, recorder, listener
-        self._place, self._endpoint = place, endpoint
+        self._address, self._endpoint = address, endpoint
 
     async def begin(self) -> None:
         """Accept clients, and tell the user where."""
-        place, endpoint, recorder = self._place, self._endpoint, self._recorder
+        address, endpoint, recorder = self._address, self._endpoint, self._recorder
         recorder.start()
         await self._relay.listen(self._listener)
-        is_unix = place.startswith(UNIX)
-        origin = place if is_unix else f"http://{place}"
+        is_unix = address.startswith(UNIX)
+        origin = address if is_unix else f"http://{address}"
         # Only on stdout: the URL may contain the client's credential, and logs keep stderr.
         with contextlib.suppress(OSError):
             sys.stdout.write(f"{origin}{'' if is_unix else endpoint.path}\n")

@@ -21,7 +21,7 @@ PROGRESS_S = 0.2
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `share`."""
+    """Return the argument parser of `share`."""
     parser = Parser("share", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
     parser.add_argument(
@@ -65,13 +65,13 @@ def run(arguments: list[str]) -> int:
         return fail("--review asks questions, which needs a terminal")
     if not options.output:
         return fail("the name of the file to write is empty")
-    with selected([options.capture]) as chosen:
-        check_copy(options.output, chosen.paths[0], force=options.force)
-        return _share(chosen.paths[0], options)
+    with selected([options.capture]) as selection:
+        check_copy(options.output, selection.paths[0], force=options.force)
+        return _share(selection.paths[0], options)
 
 
 def _share(path: Path, options: argparse.Namespace) -> int:
-    # Loading the rules takes a moment, for which --help should not wait.
+    # Loading the rules takes a moment; --help should not wait for it.
     from analysis.filter import FilterError, parse
     from mcpproxy.cli.review import Review, Stopped
     from mcpproxy.report.sharing import account_lines, account_row
@@ -79,16 +79,16 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     from mcpproxy.sharing.choices import InvalidPattern, ShareChoices
 
     try:
-        only = None if options.only is None else parse(options.only)
+        selection = None if options.only is None else parse(options.only)
     except FilterError as error:
         report_filter_error(error, "--only")
         return int(Exit.USAGE)
-    if only is not None and only.needs_findings:
+    if selection is not None and selection.needs_findings:
         return fail(
             "--only cannot use rule, level or has:finding: `share` does not run the rules; use them in `mcpproxy check`"
         )
-    shown = _RedactionProgress()
-    review = Review(shown.clear) if options.review else None
+    progress = _RedactionProgress()
+    review = Review(progress.clear) if options.review else None
     try:
         choices = ShareChoices(options.keep, options.redact, review)
         account = redacted_copy(
@@ -99,10 +99,10 @@ def _share(path: Path, options: argparse.Namespace) -> int:
                 bodies=not options.no_bodies,
                 keep_unparsed=options.keep_unparsed,
                 personal=options.personal,
-                only=only,
+                only=selection,
                 replaces=options.force,
                 last_ns=None if options.last is None else options.last * 1_000_000_000,
-                progress=shown.show,
+                progress=progress.show,
             ),
         )
     except InvalidPattern as error:
@@ -110,7 +110,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     except Stopped:
         return fail("stopped; nothing was written")
     finally:
-        shown.clear()
+        progress.clear()
     if options.format == "json":
         sys.stdout.write(json_line(account_row(account)))
     else:
@@ -121,19 +121,19 @@ def _share(path: Path, options: argparse.Namespace) -> int:
 
 
 class _RedactionProgress:
-    """Progress on a terminal, a few times a second."""
+    """Updates the progress line on a terminal, a few times a second."""
 
     def __init__(self) -> None:
         self._progress = Progress()
         self._next_s = 0.0
 
     def show(self, done: int, total: int) -> None:
-        """Show how much has been read."""
+        """Show what part of the capture has been read, unless the line was updated a moment ago."""
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + PROGRESS_S
             self._progress.show(f"redacting, {done / total if total else 1:.0%}")
 
     def clear(self) -> None:
-        """Remove the line."""
+        """Remove the progress line."""
         self._progress.clear()

@@ -18,7 +18,7 @@ PROMPT: Final = "sql> "
 MORE: Final = "...> "
 
 Show = Callable[[list[Column], Iterable[tuple[Value, ...]]], None]
-"""Prints a result."""
+"""Prints the columns and rows of a result."""
 
 HELP: Final = """Type SQL, over as many lines as you like, and end it with a semicolon.
 
@@ -30,22 +30,22 @@ Ctrl-C stops a query, or discards the input. Tab completes names.
 """
 
 _LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
-"""Words that leave the shell; they are not SQL."""
+"""Matches `exit` and `quit`, which leave the shell and are not SQL."""
 
 
 def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
-    """Prompt for statements and run them until the input ends.
+    """Prompt for statements and run them until the input ends; returns the exit code.
 
     Args:
-        session: the captures.
+        session: the SQL session on the captures.
         show: prints the rows of a statement.
-        describe: prints the lists of views, tables and columns.
+        describe: prints lists of views, tables and columns.
     """
-    talk = _Prompt(session, show, describe)
+    prompt = _Prompt(session, show, describe)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        talk.edit()
+        prompt.edit()
     sys.stdout.write("SQL on captures; .help lists the commands\n")
-    while talk.turn():
+    while prompt.turn():
         pass
     return int(Exit.FINE)
 
@@ -58,10 +58,10 @@ class _Prompt:
         self._show, self._describe = show, describe
         self._typed = ""
         self._keep: Callable[[str], object] = remember
-        """Adds a statement to the history."""
+        """The function that adds a statement to the history."""
 
     def turn(self) -> bool:
-        """Process a line; returns False at the end."""
+        """Read and process a line; returns False at the end of the input."""
         try:
             line = input(MORE if self._typed else PROMPT)
         except EOFError:
@@ -99,16 +99,16 @@ class _Prompt:
         sys.stdout.flush()
 
     def _command(self, words: list[str]) -> bool:
-        name, *rest = words
+        name, *operands = words
         if name in (".quit", ".exit", ".q"):
             return False
         if name == ".views":
             self._describe(*views())
-        elif name == ".schema" and len(rest) != 1:
+        elif name == ".schema" and len(operands) != 1:
             say(".schema takes the name of one view or table; .views lists them")
         elif name == ".schema":
             try:
-                self._describe(*schema(relation_of(rest[0], ".views")))
+                self._describe(*schema(relation_of(operands[0], ".views")))
             except QueryError as error:
                 report_error(error, say)
         elif name == ".help":
@@ -120,7 +120,7 @@ class _Prompt:
     # ---- history and completion
 
     def edit(self) -> None:
-        """Add history and completion to the prompt, if Python has readline."""
+        """Add history and completion to the prompt, if Python was built with readline."""
         try:
             import readline
         except ImportError:
@@ -134,21 +134,21 @@ class _Prompt:
         for statement in remembered():
             readline.add_history(statement)
 
-        def keep(sql: str) -> None:
+        def add_to_history(sql: str) -> None:
             if line := remember(sql):
                 readline.add_history(line)
 
-        self._keep = keep
+        self._keep = add_to_history
 
     @cached_property
     def _names(self) -> list[str]:
-        """The words that can be completed: keywords, then the names of all views, tables and columns."""
+        """The possible completions: keywords, then the names of all views, tables and columns."""
         names = dict.fromkeys(KEYWORDS.split())
         for relation in relations():
             names |= dict.fromkeys([relation.name, *(column.name for column in relation.columns)])
         return list(names)
 
     def _complete(self, text: str, number: int) -> str | None:
-        before, dot, begun = text.rpartition(".")
-        fitting = [name for name in self._names if name.startswith(begun.lower())] if begun else []
-        return before + dot + fitting[number] if number < len(fitting) else None
+        qualifier, dot, prefix = text.rpartition(".")
+        matches = [name for name in self._names if name.startswith(prefix.lower())] if prefix else []
+        return qualifier + dot + matches[number] if number < len(matches) else None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> Parser:
-    """The arguments of `ship`."""
+    """Return the argument parser of `ship`."""
     parser = Parser("ship", __doc__)
     parser.add_argument("dest", metavar="DEST", help="a directory, or s3://BUCKET/PREFIX, gs:// or az://")
     parser.add_argument(
@@ -68,12 +68,12 @@ def parser() -> Parser:
 
 
 def run(arguments: list[str]) -> int:
-    """Ship; returns 2 if a capture is damaged or cannot be read, 73 if DEST cannot be written."""
+    """Copy the captures to DEST; returns 2 if one is damaged or cannot be read, 73 if DEST cannot be written."""
     options = parser().parse_mixed(arguments)
     problem = problem_of(options.dest)
     if problem is None and "://" not in options.dest and names_recording(options.dest):
-        named = options.dest
-        problem = f"{named} is recorded traffic, not a place to write to; to ship it: mcpproxy ship DEST {named}"
+        operand = options.dest
+        problem = f"{operand} is recorded traffic, not a place to write to; to ship it: mcpproxy ship DEST {operand}"
     if problem is not None:
         return fail(problem)
     if options.service:
@@ -87,17 +87,17 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         raise CannotShip(f"cannot create {folder}: {error.strerror}") from error
     with (
-        selected(options.capture, EVERY, lists=True) as chosen,
+        selected(options.capture, EVERY, lists=True) as selection,
         alone(options.dest, folder),
-        private_folder(folder) as room,
-        opened(options.dest) as to,
+        private_folder(folder) as temporary_folder,
+        opened(options.dest) as destination,
     ):
-        return _Pass(options, to, room).run(chosen.paths)
+        return _Pass(options, destination, temporary_folder).run(selection.paths)
 
 
 @dataclass
 class _Pass:
-    """One pass over the captures, and what it did."""
+    """One pass over the captures, with counts of what it did."""
 
     options: argparse.Namespace
     to: Destination
@@ -109,29 +109,29 @@ class _Pass:
     files: int = 0
     bytes: int = 0
     there: list[tuple[Path, str]] = field(default_factory=list)
-    """Captures that are complete in the destination, with their ids."""
+    """The captures that are complete in the destination, with their ids."""
     told: set[str] = field(default_factory=set)
-    """The messages already printed about broken things."""
+    """The error messages that have been printed."""
 
     def run(self, paths: list[Path]) -> int:
-        """Ship, then compact, then delete; returns the exit code."""
-        # Loading DuckDB takes a tenth of a second, for which --help should not wait.
+        """Copy the captures, then compact the data set, then delete local captures; returns the exit code."""
+        # Loading DuckDB takes a tenth of a second; --help should not wait for it.
         from mcpproxy.shipping.shipment import ShipOptions, ShippedListing, ship
 
         options, progress = self.options, Progress()
-        choices = ShipOptions(
+        ship_options = ShipOptions(
             redacted=not options.unredacted,
             findings=options.findings,
             raw=options.raw,
             machine=options.machine or "",
             tag=_tag(),
         )
-        there = ShippedListing(self.to)
+        listing = ShippedListing(self.to)
         try:
             for number, (path, id_) in enumerate(self._identified(paths)):
                 progress.show(f"shipping, {number:,} of {len(paths):,}")
                 try:
-                    result = ship(path, id_, choices, self.to, self.room, there)
+                    result = ship(path, id_, ship_options, self.to, self.room, listing)
                 except CannotCreate:
                     raise
                 except CaptureError as error:
@@ -141,44 +141,44 @@ class _Pass:
                 self._count(path, id_, result)
             progress.clear()
             lines = self._compacted() if options.compact else []
-            lines += self._deleted(choices) if options.keep is not None else []
+            lines += self._deleted(ship_options) if options.keep is not None else []
         except CannotCreate as error:
             progress.clear()
-            done = (
+            shipped_text = (
                 f"{count_text(self.shipped, 'capture')} shipped before that" if self.shipped else "nothing was shipped"
             )
-            raise CannotShip(f"{error}; {done}, and the next run continues") from error
-        skipped = [f"{self.unchanged:,} unchanged"] if self.unchanged else []
-        skipped += [f"{self.recording:,} being recorded"] if self.recording else []
-        counts = ", ".join([f"{count_text(self.shipped, 'capture')} shipped", *skipped])
+            raise CannotShip(f"{error}; {shipped_text}, and the next run continues") from error
+        other_counts = [f"{self.unchanged:,} unchanged"] if self.unchanged else []
+        other_counts += [f"{self.recording:,} being recorded"] if self.recording else []
+        counts = ", ".join([f"{count_text(self.shipped, 'capture')} shipped", *other_counts])
         lines.append(f"{counts}; {count_text(self.files, 'file')}, {size(self.bytes)}")
         sys.stdout.write("".join(f"{sanitise(self.to.shown)}: {line}\n" for line in lines))
         return self.code
 
     def _fail(self, error: object) -> None:
-        """Report a problem, once: a problem with a day affects each of its captures."""
+        """Report a problem, but only once: a problem with a day affects each of its captures."""
         self.code = int(Exit.USAGE)
         if str(error) not in self.told:
             self.told.add(str(error))
             fail(str(error))
 
     def _identified(self, paths: list[Path]) -> Iterator[tuple[Path, str]]:
-        """Captures with their ids, oldest first; of several with the same id, the largest."""
+        """Yield captures with their ids, oldest first; of several captures with the same id, yield the largest."""
         by_id: dict[str, Path] = {}
-        left_out = 0
+        duplicate_count = 0
         for path in reversed(paths):
             try:
                 capture = Capture(path)
                 id_ = capture_id(capture)
                 if id_ in by_id:
-                    left_out += 1
+                    duplicate_count += 1
                     if capture.size <= Capture(by_id[id_]).size:
                         continue
                 by_id[id_] = path
             except CaptureError as error:
                 self.code = fail(str(error))
-        if left_out:
-            say(f"{count_text(left_out, 'file')} left out: another file holds the same capture")
+        if duplicate_count:
+            say(f"{count_text(duplicate_count, 'file')} left out: another file holds the same capture")
         for id_, path in by_id.items():
             yield path, id_
 
@@ -199,30 +199,34 @@ class _Pass:
         from mcpproxy.shipping.compaction import compact, days_to_compact
 
         yesterday = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%d")
-        days = before = after = 0
+        day_count = files_before = files_after = 0
         try:
-            due = days_to_compact(yesterday, self.to)
+            due_days = days_to_compact(yesterday, self.to)
         except BrokenFile as error:
             self._fail(error)
-            due = []
-        for day in due:
+            due_days = []
+        for day in due_days:
             try:
-                done = compact(day, self.to, self.room, self._fail)
+                result = compact(day, self.to, self.room, self._fail)
             except BrokenFile as error:
                 self._fail(error)
                 continue
-            if done is not None:
-                days, before, after = days + 1, before + done.before, after + done.after
-        return [f"{count_text(days, 'day')} compacted, {count_text(before, 'file')} into {after:,}"]
+            if result is not None:
+                day_count, files_before, files_after = (
+                    day_count + 1,
+                    files_before + result.before,
+                    files_after + result.after,
+                )
+        return [f"{count_text(day_count, 'day')} compacted, {count_text(files_before, 'file')} into {files_after:,}"]
 
     def _deleted(self, choices: "ShipOptions") -> list[str]:
-        """Delete captures that the destination has, as a new check of it shows."""
+        """Delete old local captures, after a new check that the destination has them; returns the lines to print."""
         from captures.listing import segments
         from mcpproxy.removal import removable, remove
         from mcpproxy.shipping.manifest import manifest_at
         from mcpproxy.shipping.shipment import is_complete, state_of
 
-        count = freed = 0
+        count = freed_bytes = 0
         for path, id_ in self.there:
             candidate = removable(path)
             if candidate is None or candidate.age_s <= self.options.keep:
@@ -231,11 +235,11 @@ class _Pass:
                 manifest = manifest_at(id_, self.to)
                 if manifest is None or manifest.state != state_of(segments(path), choices):
                     continue
-                is_whole = is_complete(manifest, self.to)
+                is_shipped = is_complete(manifest, self.to)
             except BrokenFile as error:
                 self._fail(error)
                 continue
-            if not is_whole:
+            if not is_shipped:
                 self.code = fail(
                     f"{path} was kept: {self.to.shown} is missing some of its files; the next run ships it again"
                 )
@@ -245,12 +249,12 @@ class _Pass:
             except OSError as error:
                 self.code = fail(f"cannot delete {path}: {error.strerror}")
                 continue
-            count, freed = count + 1, freed + candidate.size
-        return [f"{count_text(count, 'capture')} deleted here, {size(freed)}"]
+            count, freed_bytes = count + 1, freed_bytes + candidate.size
+        return [f"{count_text(count, 'capture')} deleted here, {size(freed_bytes)}"]
 
 
 def _tag() -> "Callable[[str], str | None]":
-    """Returns a function that hashes a host name under this user's key, or returns None if no key can be kept."""
+    """Return a function that hashes a host name with this user's key; it returns None if no key can be stored."""
     redactor = Redactor(load_key(config_directory(), say))
     return lambda name: redactor.hash(name.encode("utf-8", "surrogatepass")) if redactor.lasting else None
 

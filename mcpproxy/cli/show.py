@@ -57,7 +57,7 @@ def _positive(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `show`."""
+    """Return the argument parser of `show`."""
     parser = Parser("show", __doc__)
     add_captures(parser)
     add_follow(parser)
@@ -94,29 +94,29 @@ def run(arguments: list[str]) -> int:
         return fail(problem)
     if options.form is not None:
         frames = named_frames(options.frame, options.form)
-        with selected(options.capture, scope_of(options)) as chosen:
-            return show_as(chosen.paths, frames, options.form)
+        with selected(options.capture, scope_of(options)) as captures:
+            return show_as(captures.paths, frames, options.form)
     try:
         if options.filter is not None:
             options.filter = message_filter(options.filter, "show", _WHILE_FOLLOWING if options.follow else {})
-        single = None if options.frame is None and options.id is None else wanted_messages(options)
+        message_selection = None if options.frame is None and options.id is None else wanted_messages(options)
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
-    if single is not None:
-        with selected(options.capture, scope_of(options)) as chosen:
-            return show_messages(chosen.paths, single, options)
+    if message_selection is not None:
+        with selected(options.capture, scope_of(options)) as captures:
+            return show_messages(captures.paths, message_selection, options)
     if options.follow and "-" not in options.capture:
         return asyncio.run(_Following(options).run())
     code, has_printed, selection = int(Exit.FINE), False, _Selection()
-    with selected(options.capture, scope_of(options)) as chosen:
-        for path in chosen.paths:
+    with selected(options.capture, scope_of(options)) as captures:
+        for path in captures.paths:
             damage = _DamageReport()
-            gap = "\n" if has_printed and options.format == "text" else ""
+            separator = "\n" if has_printed and options.format == "text" else ""
             try:
                 for text in _texts(path, options, damage, selection):
-                    sys.stdout.write(f"{gap}{text}")
-                    has_printed, gap = True, ""
+                    sys.stdout.write(f"{separator}{text}")
+                    has_printed, separator = True, ""
                 code = max(code, damage.exit_code())
             except CaptureError as error:
                 code = fail(str(error))
@@ -125,20 +125,20 @@ def run(arguments: list[str]) -> int:
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """The error in the combination of options, if any."""
+    """Return the error in the combination of options, if any."""
     if options.form is not None and options.format != "text":
         return "--as cannot be combined with --format or --json: it prints the message alone"
     if options.format == "markdown" and (problem := _wrong_for_markdown(options)) is not None:
         return problem
     if options.frame is None and options.id is None:
-        is_twice = options.verbose and options.format == "json"
-        return "--verbose needs --format text; --json always prints whole messages" if is_twice else None
+        is_redundant = options.verbose and options.format == "json"
+        return "--verbose needs --format text; --json always prints whole messages" if is_redundant else None
     if options.frame is not None and options.id is not None:
         return "--frame and --id cannot be combined; give one of them"
-    picks = options.follow or options.filter or options.verbose or options.time is not None
-    if picks or options.tail is not None or options.limit is not None:
-        single = "--id" if options.frame is None else "--frame"
-        return f"{single} cannot be combined with --filter, --follow, --tail, --limit, --time or --verbose"
+    selects_lines = options.follow or options.filter or options.verbose or options.time is not None
+    if selects_lines or options.tail is not None or options.limit is not None:
+        option = "--id" if options.frame is None else "--frame"
+        return f"{option} cannot be combined with --filter, --follow, --tail, --limit, --time or --verbose"
     return None
 
 
@@ -156,7 +156,7 @@ _WHILE_FOLLOWING: Final = {
     "has:answer": "`has:answer` is not known yet when `show --follow` prints a message",
     "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
-"""Keys that `--follow` refuses, with the reason."""
+"""The filter keys that `--follow` does not permit, with the reason."""
 
 
 def _printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_Label | None" = None) -> "_Printer":
@@ -168,35 +168,35 @@ def _printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_Label
 
 
 def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_Selection") -> Iterator[str]:
-    """The text of a capture, in pieces."""
+    """Yield the text of a capture, in pieces."""
     options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
     reading = Reading(path, in_records=options.format == "json")
     printer = _printer(path, reading.fold, options)
     rows: Iterable[Row] = (row for step in reading for row in printer.on_step(damage.check(step, reading)))
     if options.tail is not None:
-        # Lines held back until the participants are known come before the end.
+        # Lines that were held back until the client and the server were known come before the end.
         rows = deque(chain(rows, printer.catch_up()), options.tail)
-    # Lines about the end follow the last lines, and --tail does not count them.
-    end = (row for step in reading.finish() for row in printer.on_step(step))
-    for row in islice(chain(rows, end), options.limit):
+    # --tail does not count the lines about the end of the capture.
+    end_rows = (row for step in reading.finish() for row in printer.on_step(step))
+    for row in islice(chain(rows, end_rows), options.limit):
         yield printer.text(row)
     selection.count_printed(printer)
 
 
 class _Following:
-    """Follows captures: a single session to its end, or several in one stream."""
+    """Follows captures: a single session to its end, or several sessions in one stream of lines."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._followed = Followed(options.capture, scope_of(options))
         self._column = _Column()
         self._left: int | None = options.limit
-        """How many lines may still be printed."""
+        """The number of lines that may still be printed; None if it is not limited."""
         self._code = int(Exit.FINE)
         self._selection = _Selection()
 
     async def run(self) -> int:
-        """Print until there is nothing more to follow; returns the exit code."""
+        """Print lines until there is nothing more to follow; returns the exit code."""
         try:
             async with asyncio.TaskGroup() as group:
                 async for path in self._followed.paths():
@@ -207,7 +207,7 @@ class _Following:
         except* _LimitReached:
             pass
         except* BrokenPipeError:
-            raise BrokenPipeError from None  # for callers that handle this exception, but not exception groups
+            raise BrokenPipeError from None  # callers do not handle exception groups
         self._selection.report()
         return self._code
 
@@ -216,20 +216,20 @@ class _Following:
         reading = Reading()
         printer = _printer(path, reading.fold, options, label)
         damage = _DamageReport()
-        # --tail limits the existing rows; later rows are all printed.
-        waiting: deque[Row] = deque(maxlen=options.tail)
+        # --tail limits only the rows that exist at the start.
+        pending_rows: deque[Row] = deque(maxlen=options.tail)
         has_caught_up = False
         try:
             async for item in follow(path):
                 if item is not None:
-                    waiting.extend(printer.on_step(damage.check(reading.feed(item), reading)))
+                    pending_rows.extend(printer.on_step(damage.check(reading.feed(item), reading)))
                     if options.tail is not None and not has_caught_up:
                         continue
                 if item is None and not has_caught_up:
-                    waiting.extend(printer.catch_up())
-                    has_caught_up, waiting = True, deque(waiting)
-                while waiting:
-                    self._write(printer, waiting.popleft())
+                    pending_rows.extend(printer.catch_up())
+                    has_caught_up, pending_rows = True, deque(pending_rows)
+                while pending_rows:
+                    self._write(printer, pending_rows.popleft())
                 if item is None:
                     sys.stdout.flush()
                     if is_live(segments(path)[-1]):
@@ -255,28 +255,28 @@ class _Following:
 
 
 class _LimitReached(Exception):
-    """All lines that --limit allows are printed."""
+    """Raised when as many lines have been printed as --limit permits."""
 
 
 class _Column:
-    """The column of labels, as wide as the longest so far: constant if all are known from the start."""
+    """The column of labels. It is as wide as the longest label so far."""
 
     MAX_LABEL_CELLS: Final = 24
     """The maximum width of a label, in cells."""
     LEAST: Final = 8
-    """How many cells a label may always have: the end of a capture's name, and the beginning of a server's."""
+    """The width that a label may always have: the end of a capture's name, and the beginning of a server's name."""
 
     def __init__(self) -> None:
-        # Messages need the room more than long names do.
+        # Long names give way to messages.
         self.most = max(self.LEAST, min(self.MAX_LABEL_CELLS, width_of_stdout() - NARROWEST - _Label.GAP))
         self.width = 0
 
 
 class _Label:
-    """The label before each line of a capture that is followed with others: its server, and the end of its name."""
+    """The label of each line if several captures are followed: the server, and the end of the capture's name."""
 
     GAP: Final = 2
-    """How many cells are between a label and its line."""
+    """The number of cells between a label and its line."""
 
     def __init__(self, path: Path, column: _Column) -> None:
         end = sanitise(path.stem[-4:])
@@ -286,17 +286,17 @@ class _Label:
 
     @property
     def cells(self) -> int:
-        """The current width of the column."""
+        """The current width of the column, including the gap."""
         return self._column.width + self.GAP
 
     @property
     def text(self) -> str:
-        """The label, padded to this width."""
+        """The label, padded to the width of the column."""
         return self._text + " " * (self.cells - cells(self._text))
 
 
 class _Selection:
-    """Reports on stderr in how many captures the filter selected nothing."""
+    """Counts the captures in which the filter selected nothing, and reports them on stderr."""
 
     def __init__(self) -> None:
         self._captures = self._empty = 0
@@ -307,10 +307,10 @@ class _Selection:
         self._empty += not printer.has_selected
 
     def report(self) -> None:
-        """Report, once nothing more will be printed."""
+        """Report the count, after everything has been printed."""
         if self._empty:
-            of_these = f" in {self._empty:,} of {self._captures:,} captures"
-            say(f"no message matches the filter{of_these if self._empty < self._captures else ''}")
+            captures_text = f" in {self._empty:,} of {self._captures:,} captures"
+            say(f"no message matches the filter{captures_text if self._empty < self._captures else ''}")
 
 
 class _DamageReport:
@@ -334,27 +334,27 @@ Row = ConversationItem | str
 
 
 class _Printer(Protocol):
-    """Writes a capture in one format."""
+    """Formats a capture for output."""
 
     @property
     def has_selected(self) -> bool:
-        """Whether anything was selected."""
+        """Whether the filter has selected anything so far."""
 
     def on_step(self, step: Step) -> Iterator[Row]:
-        """The rows that a step adds; in the last one, those about the end of the capture."""
+        """Yield the rows that a step adds; for the last step, yield the rows about the end of the capture."""
 
     def catch_up(self) -> Iterator[Row]:
-        """The rows held back, once everything that the capture holds so far has been fed."""
+        """Yield the rows that were held back; call this after the last step that the capture contains so far."""
 
     def text(self, row: Row) -> str:
-        """A row as it is printed."""
+        """Return a row as it is printed."""
 
     def waiting(self) -> Iterator[str]:
-        """The lines about waiting requests, once for each request."""
+        """Yield lines about waiting requests, once for each request."""
 
 
 class _Text:
-    """Writes the conversation."""
+    """Formats the conversation as text."""
 
     def __init__(self, path: Path, fold: Fold, options: argparse.Namespace, label: _Label | None = None) -> None:
         style = Style.chosen(options.color, sys.stdout, os.environ)
@@ -364,7 +364,7 @@ class _Text:
             fold,
             style,
             self._width,
-            # Each session has its own clock, so only wall times can be compared.
+            # Each session has its own clock, so only wall times of different sessions can be compared.
             times=options.time or ("rel" if label is None else "abs"),
             file=path.name,
             live=options.follow,
@@ -373,11 +373,10 @@ class _Text:
         )
         self._headed = False
         self._told: set[int] = set()
-        """The requests already reported as waiting."""
+        """The numbers of the requests that have been reported as waiting."""
 
     @property
     def has_selected(self) -> bool:
-        """Whether anything was selected."""
         return self._conversation.has_selected
 
     def on_step(self, step: Step) -> Iterator[Row]:
@@ -389,7 +388,7 @@ class _Text:
         yield from self._conversation.due_now() if self._picks else self._conversation.catch_up()
 
     def _fit(self) -> None:
-        """Leave room for the label, which may have become wider; in a pipe, a line may have any length."""
+        """Leave room for the label, which may have become wider; in a pipe, the length of lines is not limited."""
         if self._label is not None and self._width < WHOLE:
             self._conversation.fit(self._width - self._label.cells)
 
@@ -403,36 +402,36 @@ class _Text:
         return "".join(f"{label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def waiting(self) -> Iterator[str]:
-        """The lines about waiting requests: how many, and since when, each time another has waited too long."""
+        """Yield lines about late requests each time another one is late: their number, and how long they waited."""
         waits = self._conversation.waits
         if not self._conversation.session.tables["client"].oldest(1):
             return
-        late = [wait for wait in waits.all if waits.waited_ns(wait) >= ABANDONED_NS]
-        new = [wait for wait in late if wait.request.seq not in self._told]
-        self._told |= {wait.request.seq for wait in new}
-        if new and len(late) > 1:
-            yield waiting_text(len(late), waits.waited_ns(late[0]))
-        yield from (waits.text(wait) for wait in new)
+        late_waits = [wait for wait in waits.all if waits.waited_ns(wait) >= ABANDONED_NS]
+        new_waits = [wait for wait in late_waits if wait.request.seq not in self._told]
+        self._told |= {wait.request.seq for wait in new_waits}
+        if new_waits and len(late_waits) > 1:
+            yield waiting_text(len(late_waits), waits.waited_ns(late_waits[0]))
+        yield from (waits.text(wait) for wait in new_waits)
 
 
 class _Json:
-    """Writes the records, one per line; with a filter, only those of frames in which it selects something."""
+    """Formats the records as lines of JSON; with a filter, only the records of frames with a selected message."""
 
-    def __init__(self, fold: Fold, only: Filter | None = None, capture: str = "") -> None:
+    def __init__(self, fold: Fold, filter_: Filter | None = None, capture: str = "") -> None:
         self._capture = f'{{"path":{orjson.dumps(sanitise(capture, None)).decode()},' if capture else "{"
-        """The beginning of each line: its capture, if there are several."""
-        self.has_selected = only is None
-        """Whether anything was selected."""
-        self._only = only
+        """The beginning of each line, with the path of its capture if there are several."""
+        self.has_selected = filter_ is None
+        """Whether the filter has selected anything so far."""
+        self._only = filter_
         self._fold = fold
         self._pending: dict[int, tuple[Record, Frame]] = {}
-        """Frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
+        """The frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
         self._asked: dict[int, tuple[Record, Frame]] = {}
-        """Requests without a response that were not selected, as they may fail; the fold bounds their number."""
+        """The unselected requests without a response, which may fail and then match; the fold bounds their number."""
         self._wall_ns: int | None = None
 
     def on_step(self, step: Step) -> Iterator[Row]:
-        """Yields the row of the record or, with a filter, the rows whose selection is now certain."""
+        """Yield the row of the record or, with a filter, the rows that are now known to be selected."""
         record, entry = step.record, step.item
         assert not isinstance(record, Frame)
         if isinstance(record, Damage):
@@ -453,39 +452,39 @@ class _Json:
         if step.end is not None and step.end != "open":
             yield from self._failed(self._fold.open_calls(), self._only)
 
-    def _selected(self, contexts: tuple[MessageContext, ...], only: Filter) -> Iterator[str]:
-        """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
-        frames = {frame.seq: frame for message in contexts for frame in message.message.frames}
-        chosen = {
-            frame.seq for message in contexts if only.matches(facts_of(message)) for frame in message.message.frames
+    def _selected(self, contexts: tuple[MessageContext, ...], filter_: Filter) -> Iterator[str]:
+        """Yield the row of each frame whose messages are complete, if the filter selects any of them."""
+        frames = {frame.seq: frame for context in contexts for frame in context.message.frames}
+        selected_frames = {
+            frame.seq for context in contexts if filter_.matches(facts_of(context)) for frame in context.message.frames
         }
         for seq in sorted(frames):
             if seq not in self._pending:
                 continue
-            item, frame = self._pending.pop(seq)
-            if seq in chosen or (frame.verdict.kind == "batch" and only.matches(facts_of_batch(frame))):
+            record, frame = self._pending.pop(seq)
+            if seq in selected_frames or (frame.verdict.kind == "batch" and filter_.matches(facts_of_batch(frame))):
                 self.has_selected = True
-                yield row_of(item, frame, self._wall_ns)
+                yield row_of(record, frame, self._wall_ns)
             else:
-                self._asked[seq] = item, frame
-        for message in contexts:
-            if not isinstance(message.message, Request):
-                for frame in message.message.frames:
+                self._asked[seq] = record, frame
+        for context in contexts:
+            if not isinstance(context.message, Request):
+                for frame in context.message.frames:
                     self._asked.pop(frame.seq, None)
-            if message.answered is not None:
-                self._asked.pop(message.answered.request.seq, None)
-            elif message.cancelled is not None:
-                yield from self._failed([message.cancelled], only)
+            if context.answered is not None:
+                self._asked.pop(context.answered.request.seq, None)
+            elif context.cancelled is not None:
+                yield from self._failed([context.cancelled], filter_)
 
-    def _failed(self, calls: Iterable[Call], only: Filter) -> Iterator[str]:
-        """Yields the row of each request that the filter selects now that it has ended without a response."""
+    def _failed(self, calls: Iterable[Call], filter_: Filter) -> Iterator[str]:
+        """Yield the row of each request that the filter selects now that it has ended without a response."""
         for call in calls:
-            asked = self._asked.pop(call.request.seq, None)
-            if asked is None or call.session is None:
+            request_row = self._asked.pop(call.request.seq, None)
+            if request_row is None or call.session is None:
                 continue
-            if only.matches(facts_of_call(call)):
+            if filter_.matches(facts_of_call(call)):
                 self.has_selected = True
-                yield row_of(*asked, self._wall_ns)
+                yield row_of(*request_row, self._wall_ns)
 
     def catch_up(self) -> Iterator[Row]:
         yield from ()
@@ -494,12 +493,12 @@ class _Json:
         return safe_for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def waiting(self) -> Iterator[str]:
-        """No lines: the output is for programs."""
+        """Yield no lines, because the output is for programs."""
         yield from ()
 
 
 class _Markdown:
-    """Writes the conversation for an issue report."""
+    """Formats the conversation as Markdown for an issue report."""
 
     def __init__(self, path: Path, fold: Fold, options: argparse.Namespace) -> None:
         from mcpproxy.exporters.markdown import MarkdownExport, collect_facts

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from mcpproxy.report.stats import Stats
 
 QUICK: Final = 20_000_000
-"""The rules run on captures of up to this many bytes in total; this takes a second or two."""
+"""The total size of captures, in bytes, up to which the rules run by default; this takes a second or two."""
 WIDEST: Final = 120
 
 _BY: Final = ("call", "server", "client", "tool", "day")
 MEMORY: Final = 1 << 30
-"""How many bytes the database may hold; the process itself takes up to 300 MiB more."""
+"""The default limit of the database's memory, in bytes; the process itself needs up to 300 MiB more."""
 _SORT: Final = ("n", "errors", "p95", "max", "total")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `stats`."""
+    """Return the argument parser of `stats`."""
     parser = Parser("stats", __doc__)
     add_captures(parser)
     parser.add_argument(
@@ -54,12 +54,12 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the figures; returns 2 if a capture is damaged or cannot be read."""
     options = parser().parse_args(arguments)
-    with selected(options.capture, scope_of(options)) as chosen:
-        return _print(chosen.paths, options)
+    with selected(options.capture, scope_of(options)) as selection:
+        return _print(selection.paths, options)
 
 
 def _print(paths: list[Path], options: argparse.Namespace) -> int:
-    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
+    # Loading DuckDB takes a tenth of a second; --help should not wait for it.
     from analysis.store.open import Sources, size, with_sources
     from analysis.store.stats import OverMemory, figures
     from mcpproxy.report.stats import as_objects, as_text, gathered
@@ -68,18 +68,18 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     runs_rules = options.findings or size(paths) <= QUICK
     with Progress() as progress:
 
-        def count(sources: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
+        def build(sources: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
             if not sources.readable:
                 return None, [], sources
             with figures(
                 sources.readable, findings=runs_rules, progress=progress.update, memory=options.memory
-            ) as answer:
-                stats, losses = gathered(answer, options.by, options.sort, has_findings=runs_rules), answer.losses()
-                return stats, losses, sources._replace(refused=[*sources.refused, *answer.refused])
+            ) as results:
+                stats, losses = gathered(results, options.by, options.sort, has_findings=runs_rules), results.losses()
+                return stats, losses, sources._replace(refused=[*sources.refused, *results.refused])
 
         try:
             stats, losses, sources = with_sources(
-                paths, count, findings=runs_rules, progress=progress.update, memory=options.memory
+                paths, build, findings=runs_rules, progress=progress.update, memory=options.memory
             )
         except OverMemory:
             return fail(
@@ -104,8 +104,8 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)
 
 
-def _say_refused(refused: list[tuple[Path, Exception]]) -> None:
-    for _, error in refused:
+def _say_refused(errors: list[tuple[Path, Exception]]) -> None:
+    for _, error in errors:
         say(str(error))
 
 

@@ -1,4 +1,4 @@
-"""`--service` of `ship` and `prune`: a timer that runs the command with the given options."""
+"""`--service` of `ship` and `prune`: writes a timer that runs the command with the same options."""
 
 import sys
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from mcpproxy.sanitise import sanitise
 
 
 def write_job(job: Job, words: Iterable[str]) -> int:
-    """Write the units that run an mcpproxy command, and say how to start them; returns the exit code."""
+    """Write the units that run an mcpproxy command, and print how to start them; returns the exit code."""
     try:
         machine = Machine.here()
         timer = write_timer(machine, job, [*program_words(), job.command, *words], place_variables())
@@ -28,9 +28,9 @@ def write_job(job: Job, words: Iterable[str]) -> int:
 
 
 def operand(name: str) -> str:
-    """An operand that names captures, for a unit, which runs in another directory: paths become absolute.
+    """Return an operand for a unit, which runs in another directory: paths to captures become absolute.
 
     Raises:
-        NotACapture: it names no capture, so the command would fail every time, unnoticed.
+        NotACapture: the operand names no capture, so the unit would fail every time, unnoticed.
     """
     return str(Path(name).absolute()) if meaning_of(name).kind in ("file", "folder") else name

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from mcpproxy.clients.overview import RoutedServer
 
 END_S: Final = 30
-"""How long the demo may take to end, because it waits for its server."""
+"""How long the demo may take to end; it waits for its server."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `tui`."""
+    """Return the argument parser of `tui`."""
     parser = Parser("tui", __doc__)
     add_captures(parser, every=True, stdin=False)
     parser.add_argument("--demo", action="store_true", help="show a bundled session, played as if it were live")
@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> int:
 def _demo() -> int:
     """Show demo sessions while they are recorded, and delete them at the end."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-demo-", ignore_cleanup_errors=True) as folder:
-        # It ends when its stdin ends, even if this process is killed, and then removes the directory itself.
+        # The player ends when its stdin is closed, even if this process is killed, and then removes the directory.
         player = subprocess.Popen(
             [sys.executable, "-P", "-m", "mcpproxy.demo.play", folder],
             stdin=subprocess.PIPE,
@@ -71,22 +71,24 @@ def _demo() -> int:
 
 
 def _show(arguments: list[str], scope: Scope) -> int:
-    """Show the captures that the arguments name, now and later."""
+    """Show the captures that the arguments name, including those that begin later; returns the exit code."""
     wait_for(arguments)
 
-    def meant_now() -> list[Path]:
+    def current_captures() -> list[Path]:
         return present(arguments, scope)
 
-    begun = meant_now()
-    if arguments and not begun:
-        named = ", ".join(sanitise(argument) for argument in arguments)
-        return _look(meant_now, f"There is no capture of {named} yet. The first will be listed here when it begins.\n")
-    nothing = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
+    captures = current_captures()
+    if arguments and not captures:
+        names = ", ".join(sanitise(argument) for argument in arguments)
+        return _look(
+            current_captures, f"There is no capture of {names} yet. The first will be listed here when it begins.\n"
+        )
+    empty_text = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
     if arguments:
-        return _look(meant_now, nothing, begun[0] if len(begun) == 1 else None)
+        return _look(current_captures, empty_text, captures[0] if len(captures) == 1 else None)
     from mcpproxy.clients.overview import routed_servers
 
-    return _look(meant_now, nothing, routed=routed_servers)
+    return _look(current_captures, empty_text, routed=routed_servers)
 
 
 def _look(
@@ -95,26 +97,25 @@ def _look(
     first: Path | None = None,
     routed: "Callable[[], Sequence[RoutedServer]] | None" = None,
 ) -> int:
-    # Loading Textual takes a quarter of a second, which other commands need not spend.
+    # Loading Textual takes a quarter of a second; other commands should not wait for it.
     import asyncio
 
     if not os.environ.get("NO_COLOR"):
-        os.environ.pop(
-            "NO_COLOR", None
-        )  # an empty value means colours (no-color.org), but Textual treats it as a request for none
+        # An empty value permits colours (no-color.org), but Textual would then use none.
+        os.environ.pop("NO_COLOR", None)
     from mcpproxy.tui.app import TuiApp
     from mcpproxy.tui.shutdown import CODES, exit_on_signals
 
     app = TuiApp(find, nothing, first, routed)
 
-    async def look() -> None:
+    async def run_app() -> None:
         with exit_on_signals(lambda code: app.exit(return_code=code)):
             await app.run_async()
 
-    asyncio.run(look())
+    asyncio.run(run_app())
     code = app.return_code or 0
     if code in CODES:
-        # The terminal may be gone while output is buffered; Python could not flush it and would exit with 120.
+        # If the terminal has been closed, Python could not flush buffered output, and would exit with 120.
         with open(os.devnull, "wb") as null:
             for stream in (1, 2):
                 os.dup2(null.fileno(), stream)

@@ -41,15 +41,15 @@ from mcpproxy.relay.http.shared import Shared
 from mcpproxy.relay.http.upstream import Upstream
 
 LOOK_S: Final = 1.0
-"""How often the listeners are compared with what `install` has written."""
+"""The interval at which the listeners are compared with the records of `install`."""
 AGAIN_S: Final = 5.0
-"""How long to wait after a failure to create a capture before trying again."""
+"""How long to wait before another attempt to create a capture."""
 _OWN: Final = 2
-"""How many connections' worth of descriptors a listener needs for itself."""
+"""How many connections could use the descriptors that a listener itself needs."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `up`."""
+    """Return the argument parser of `up`."""
     parser = Parser("up", __doc__)
     parser.add_argument(
         "--service", action="store_true", help="write a unit that starts `mcpproxy up` when you log in, and exit"
@@ -63,14 +63,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Listen until a signal ends it; the process ends here."""
+    """Listen until a signal arrives, then end the process; returns the exit code if it cannot start."""
     options = parser().parse_args(arguments)
     try:
         folder = state_folder()
         named_machine(options.machine or "")
         if options.service:
-            named = ("--machine", options.machine) if options.machine else ()
-            return write_service(Machine.here(), program_words(), named)
+            machine_options = ("--machine", options.machine) if options.machine else ()
+            return write_service(Machine.here(), program_words(), machine_options)
     except (OSError, NoProgram, UsageError) as error:
         return fail(str(error))
     try:
@@ -78,13 +78,13 @@ def run(arguments: list[str]) -> int:
     except (AlreadyRunning, OSError) as error:
         return fail(str(error))
     with locked() as state:
-        known = len(state.listeners)
+        known_count = len(state.listeners)
         recover(state, Machine.here())
-        if len(state.listeners) > known or (state.listeners and not state.is_read):
+        if len(state.listeners) > known_count or (state.listeners and not state.is_read):
             state.save()
     asyncio.run(_serve(lock, options.machine or ""))
     stderr_lines.flush()
-    # Everything is closed. A normal exit would wait for threads that are resolving a host's name.
+    # Everything is closed. A normal exit would wait for threads that are resolving host names.
     os._exit(Exit.FINE)
 
 
@@ -92,93 +92,104 @@ async def _serve(lock: UpLock, machine: str) -> None:
     stopped = ready_to_relay()
     if not read_state().listeners:
         say("no HTTP server is routed yet; waiting for mcpproxy install")
-    running: dict[tuple[str, int, str], _Running] = {}
-    tell = rate_limited(stderr_lines.put)
-    wanted: dict[tuple[str, int, str], Listener] = {}
+    running_listeners: dict[tuple[str, int, str], _Running] = {}
+    print_rarely = rate_limited(stderr_lines.put)
+    wanted_listeners: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
-        # Otherwise, continue: a failing disk, a limit, or records of a later version must not end sessions.
+        # A failing disk, a limit, or the records of a later version must not end sessions.
         with suppress(OSError):
             state = read_state()
             if state.is_read:
-                wanted = {(listener.name, listener.port, listener.upstream): listener for listener in state.listeners}
-        for key in running.keys() - wanted.keys():
-            await running.pop(key).stop()
+                wanted_listeners = {
+                    (listener.name, listener.port, listener.upstream): listener for listener in state.listeners
+                }
+        for key in running_listeners.keys() - wanted_listeners.keys():
+            await running_listeners.pop(key).stop()
             stderr_lines.put(f"{key[0]} is no longer routed: its recording has ended")
-        for key in (key for key in wanted if key not in running):  # in the order of the records
+        for key in (key for key in wanted_listeners if key not in running_listeners):  # in the order of the records
             try:
-                running[key] = await _Running.start(wanted[key], _share(len(wanted)), machine)
+                running_listeners[key] = await _Running.start(
+                    wanted_listeners[key], _share(len(wanted_listeners)), machine
+                )
             except (UsageError, OSError, ValueError) as error:
-                why = str(error).partition("; name")[0]  # the rest is advice for `serve`
-                tell(f"{wanted[key].name} is not recorded and cannot be reached; still trying ({why})")
-        for listener in running.values():
+                reason = str(error).partition("; name")[0]  # the rest is advice for `serve`
+                print_rarely(
+                    f"{wanted_listeners[key].name} is not recorded and cannot be reached; still trying ({reason})"
+                )
+        for listener in running_listeners.values():
             listener.record_again()
-        lock.publish(port for _, port, _ in running)
+        lock.publish(port for _, port, _ in running_listeners)
         try:
             await asyncio.wait_for(stopped.wait(), LOOK_S)
         except TimeoutError:
             continue
-    await asyncio.gather(*(listener.stop() for listener in running.values()))
+    await asyncio.gather(*(listener.stop() for listener in running_listeners.values()))
 
 
 def _share(listeners: int) -> int:
-    """How many connections each listener may have; the listeners and their captures need descriptors, too."""
+    """Return how many connections each listener may have; listeners and captures need descriptors, too."""
     return max(1, connection_limit(None) // listeners - _OWN)
 
 
 class _Running:
-    """One listener with its recorder.
+    """A running listener with its recorder.
 
-    If no capture can be created, as on a full disk, its clients reach the server anyway, unrecorded.
+    If no capture can be created, for example because the disk is full, clients can still reach the server, unrecorded.
     """
 
-    def __init__(self, listener: Listener, upstream: Upstream, most: int, machine: str) -> None:
+    def __init__(self, listener: Listener, upstream: Upstream, max_connections: int, machine: str) -> None:
         self._listener, self._upstream, self._machine = listener, upstream, machine
         shared = Shared(
-            upstream, admission_of([]), UnrecordedListener(), rate_limited(stderr_lines.put), rewrites=True, most=most
+            upstream,
+            admission_of([]),
+            UnrecordedListener(),
+            rate_limited(stderr_lines.put),
+            rewrites=True,
+            most=max_connections,
         )
         self._relay = HttpRelay(shared)
         self._recorder: HttpRecorder | None = None
         self._note = ExitStack()
-        """Holds the note for other commands while nothing is recorded."""
+        """The context that keeps a note for other commands while nothing is recorded."""
         self._again_s = 0.0
-        """When to try again to create a capture, by the monotonic clock."""
+        """The monotonic time of the next attempt to create a capture."""
 
     @classmethod
-    async def start(cls, listener: Listener, most: int, machine: str) -> "_Running":
-        """Begin a capture, if that is possible, and listen.
+    async def start(cls, listener: Listener, max_connections: int, machine: str) -> "_Running":
+        """Begin a capture, if that is possible, and listen; returns the running listener.
 
         Raises:
-            UsageError: the port is taken, or the upstream's address is wrong.
+            UsageError: the port is in use, or the upstream's address is invalid.
         """
         upstream = upstream_of(checked_url(listener.upstream))
-        bound = bound_socket(f"{HOST}:{listener.port}", beyond=False)
+        listening_socket = bound_socket(f"{HOST}:{listener.port}", beyond=False)
         try:
-            made = cls(listener, upstream, most, machine)
-            if (why := made._record()) is not None:
-                stderr_lines.put(f"{listener.name} is not recorded, but can be reached; still trying ({why})")
-                made._note.enter_context(noted(safe_name(listener.name), why))
-            await made._relay.listen(bound)
+            running = cls(listener, upstream, max_connections, machine)
+            if (reason := running._record()) is not None:
+                stderr_lines.put(f"{listener.name} is not recorded, but can be reached; still trying ({reason})")
+                running._note.enter_context(noted(safe_name(listener.name), reason))
+            await running._relay.listen(listening_socket)
         except BaseException:
-            bound.close()
+            listening_socket.close()
             raise
-        return made
+        return running
 
     def record_again(self) -> None:
-        """Try again to create a capture, if there is none and some time has passed; later connections are recorded."""
+        """Try to create a capture if there is none and it is time for another attempt, to record later connections."""
         if self._recorder is None and time.monotonic() >= self._again_s and self._record() is None:
             self._note.close()
 
     def _record(self) -> str | None:
-        """Begin a capture; returns why that is not possible, or None."""
+        """Begin a capture; returns the reason if that is not possible, or None."""
         listener, proxy = self._listener, self._upstream.proxy
-        place = f"{HOST}:{listener.port}"
+        address = f"{HOST}:{listener.port}"
         try:
             recorder = HttpRecorder(
                 listener.upstream,
                 rate_limited(stderr_lines.put),
                 name=listener.name,
                 capture=os.path.join(listener.capture, safe_name(listener.name), "") if listener.capture else None,
-                listen=place,
+                listen=address,
                 via=None if proxy is None else f"{proxy[0]}:{proxy[1]}",
                 opt_outs=["rewrite-location"],
                 machine=named_machine(self._machine or listener.machine),
@@ -189,7 +200,7 @@ class _Running:
         recorder.start()
         self._recorder = recorder
         self._relay.observe(recorder)
-        stderr_lines.put(f"recording {listener.name} on {place} to {recorder.path}")
+        stderr_lines.put(f"recording {listener.name} on {address} to {recorder.path}")
         return None
 
     async def stop(self) -> None:

@@ -28,7 +28,7 @@ SHOWN = 20
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `verify`."""
+    """Return the argument parser of `verify`."""
     parser = Parser("verify", __doc__)
     add_captures(parser)
     add_format(parser)
@@ -36,19 +36,19 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Verify captures; the worst state decides the exit code, damage before incompleteness."""
+    """Verify captures; returns the exit code of the worst state, where damage is worse than incompleteness."""
     options = parser().parse_args(arguments)
     codes = [Exit.FINE]
-    with selected(options.capture, scope_of(options)) as chosen:
-        for path in chosen.paths:
+    with selected(options.capture, scope_of(options)) as selection:
+        for path in selection.paths:
             try:
                 inspection = inspect_file(path)
             except CaptureError as error:
                 codes.append(Exit(fail(str(error))))
                 continue
             codes.append(_EXIT[inspection.state])
-            name = chosen.name_of(path)
-            if path == chosen.stdin:
+            name = selection.name_of(path)
+            if path == selection.stdin:
                 call_damage(inspection, name)
             sys.stdout.write(
                 json_line(as_json(name, inspection)) if options.format == "json" else _text(name, inspection)
@@ -57,12 +57,12 @@ def run(arguments: list[str]) -> int:
 
 
 def call_damage(inspection: Inspection, name: Path) -> None:
-    """Rename the file in a report of damage."""
+    """Use `name` as the name of the file in all reports of damage."""
     inspection.damage = [item._replace(path=name) for item in inspection.damage]
 
 
 def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
-    """The row of a capture in `verify --json`."""
+    """Return the row of a capture in `verify --json`."""
     return {
         "capture": str(path),
         "state": inspection.state,
@@ -85,21 +85,21 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
 
 
 def _text(path: Path, inspection: Inspection) -> str:
-    imported = ", imported" if inspection.is_imported else ""
-    redacted = ", redacted" if inspection.is_redacted else ""
-    state = f"{inspection.state}{imported}{redacted}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
+    origin = ", imported" if inspection.is_imported else ""
+    redaction = ", redacted" if inspection.is_redacted else ""
+    state = f"{inspection.state}{origin}{redaction}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
     lines = [f"{sanitise(str(path))}: {state}"]
     lines += [f"  {reason}" for reason in reasons(inspection)]
     return "\n".join(lines) + "\n"
 
 
 def _begins(inspection: Inspection) -> str:
-    dropped = inspection.first_seq and (not inspection.holes or inspection.holes[0][0] > 0)
-    return f", {begins_text(inspection.first_seq or 0)}" if dropped else ""
+    has_dropped_records = inspection.first_seq and (not inspection.holes or inspection.holes[0][0] > 0)
+    return f", {begins_text(inspection.first_seq or 0)}" if has_dropped_records else ""
 
 
 def reasons(inspection: Inspection) -> list[str]:
-    """Why a capture is not complete, one reason per line, up to a limit."""
+    """Return the reasons why a capture is not complete, one per line, up to a limit."""
     lines = [sanitise(str(item)) for item in inspection.damage[:SHOWN]]
     if inspection.damage_count > SHOWN:
         lines.append(
@@ -128,20 +128,20 @@ def reasons(inspection: Inspection) -> list[str]:
 
 
 def gap_text(gap: Gap) -> str:
-    """A gap in words."""
+    """Describe a gap."""
     if gap.reason == "fault" and gap.first == gap.at:
         if gap.lost is None:
             return f"at record {gap.at} a fault in mcpproxy ended the recording of a stream"
-        missed = sum(side.get("frames", 0) for side in gap.lost.values())
-        lines = gap.lost.get("other", {}).get("records", 0)
-        more = f" and {count_text(lines, 'line')} of stderr" if lines else ""
-        return f"not recorded after a fault in mcpproxy: {count_text(missed, 'frame')}{more}"
+        frame_count = sum(side.get("frames", 0) for side in gap.lost.values())
+        line_count = gap.lost.get("other", {}).get("records", 0)
+        lines_text = f" and {count_text(line_count, 'line')} of stderr" if line_count else ""
+        return f"not recorded after a fault in mcpproxy: {count_text(frame_count, 'frame')}{lines_text}"
     if gap.reason == "import" and gap.first == gap.at:
         return f"at record {gap.at} something in the log could not be imported"
     if gap.reason in ("excerpt", "redaction"):
-        which = f"record {gap.first} was" if gap.first == gap.at else f"records {gap.first} to {gap.at} were"
-        return f"{which} left out of this redacted copy"
-    which = f"record {gap.first} was" if gap.first == gap.last else f"records {gap.first} to {gap.last} were"
+        subject = f"record {gap.first} was" if gap.first == gap.at else f"records {gap.first} to {gap.at} were"
+        return f"{subject} left out of this redacted copy"
+    subject = f"record {gap.first} was" if gap.first == gap.last else f"records {gap.first} to {gap.last} were"
     frames = sum(side.get("frames", 0) for side in gap.lost.values()) if gap.lost is not None else None
     frames_text = "" if frames is None else f", {count_text(frames, 'frame')} among them"
-    return f"{which} lost{frames_text} ({sanitise(gap.reason, 40)})"
+    return f"{subject} lost{frames_text} ({sanitise(gap.reason, 40)})"

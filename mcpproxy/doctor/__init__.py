@@ -3,5 +3,5 @@
     client's files ─→ config_checks ─→ trust ─┬─→ process_attempt (a command, through the recorder) ─┬─→ Diagnosis
                                               └─→ http_attempt (a URL) ──────────────────────────────┘
 
-It writes to no file of a client, and does not start a project's server that was neither approved nor named.
+It does not write to a client's files, and does not start a project's server that was neither approved nor named.
 """

@@ -1,4 +1,4 @@
-"""Checks a client's configuration files for entries that it cannot read, ignores or does not trust."""
+"""Checks a client's configuration files, and the environment and proxy that its entries depend on."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _MAPS: Final = {
 
 
 def check_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
-    """What is wrong with the files of one client."""
+    """Yield the faults in the files of a client, each with its file."""
     for path, reason in inventory.broken:
         verdict = Comment if "which this client refuses" in reason else Unreadable
         yield path, Diagnosis(verdict, f"{machine.shown(path)}: {reason}")
-    known = {server.file for server in inventory.servers}
+    files_with_servers = {server.file for server in inventory.servers}
     for config in inventory.client.files:
         for place in config.places.get(machine.system, ()):
             for path in machine.resolve(place, inventory.client.overrides):
-                if path in inventory.files and path not in known:
+                if path in inventory.files and path not in files_with_servers:
                     yield from _wrong_key(path, config.format, config.maps)
     for place in inventory.client.misplaced:
         for path in machine.resolve(place, inventory.client.overrides):
@@ -55,29 +55,32 @@ def check_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[
 def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
     data = data_of(path, form)
     for pattern in _MAPS - {*maps}:
-        inside = data.get(str(pattern[0])) if isinstance(data, dict) else None
-        if isinstance(inside, dict) and inside and all(isinstance(entry, dict) for entry in inside.values()):
-            wanted = ".".join(map(str, maps[0]))
-            yield path, Diagnosis(WrongKey, f"{path} has its servers under `{pattern[0]}`", f"rename it to `{wanted}`")
+        entries = data.get(str(pattern[0])) if isinstance(data, dict) else None
+        if isinstance(entries, dict) and entries and all(isinstance(entry, dict) for entry in entries.values()):
+            right_key = ".".join(map(str, maps[0]))
+            yield (
+                path,
+                Diagnosis(WrongKey, f"{path} has its servers under `{pattern[0]}`", f"rename it to `{right_key}`"),
+            )
 
 
 def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
     data = data_of(path, "jsonc")
     names = {str(pattern[0]) for config in client.files for pattern in config.maps} | {"mcpServers", "mcp_servers"}
     if isinstance(data, dict) and any(isinstance(data.get(name), dict) and data[name] for name in names):
-        right = machine.resolve(client.files[0].places[machine.system][0], client.overrides)[0]
-        yield path, Diagnosis(UnreadFile, machine.shown(path), f"move its servers to {machine.shown(right)}")
+        right_path = machine.resolve(client.files[0].places[machine.system][0], client.overrides)[0]
+        yield path, Diagnosis(UnreadFile, machine.shown(path), f"move its servers to {machine.shown(right_path)}")
 
 
 def check_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
-    """What is wrong with one entry, before anything is started."""
+    """Yield the faults in an entry that are visible before the server is started."""
     client, values = server.client, values_of(machine)
-    if missing := _listed(unset(server.entry, client, values)):
-        yield Diagnosis(VariableUnset, f"no value for {missing}")
-    if missing := _listed(unknown(server.entry, client)):
-        yield Diagnosis(VariableUnknown, f"only {client.title} knows the value of {missing}")
-    if missing := _listed(empty(server.entry, client, values)):
-        yield Diagnosis(VariableEmpty, f"no value for {missing}")
+    if variable_list := _listed(unset(server.entry, client, values)):
+        yield Diagnosis(VariableUnset, f"no value for {variable_list}")
+    if variable_list := _listed(unknown(server.entry, client)):
+        yield Diagnosis(VariableUnknown, f"only {client.title} knows the value of {variable_list}")
+    if variable_list := _listed(empty(server.entry, client, values)):
+        yield Diagnosis(VariableEmpty, f"no value for {variable_list}")
     if client.joins_words:
         for word in server.words:
             if not is_plain(expanded(word, client, values)):
@@ -89,22 +92,24 @@ def _listed(missing: Iterable[Missing]) -> str:
     return ", ".join(map(str, dict.fromkeys(missing)))
 
 
-def check_environment(server: Server, variables: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """What a server lacks in its environment.
+def check_environment(
+    server: Server, variables: Mapping[str, str], server_variables: Mapping[str, str]
+) -> Iterator[Diagnosis]:
+    """Yield diagnoses of variables that a server lacks in its environment.
 
     Args:
         server: the entry.
         variables: the environment of the client.
-        given: the environment of the server.
+        server_variables: the environment of the server.
     """
     for verdict, names in ((ProxyLost, addresses.PROXIES), (AuthorityLost, AUTHORITIES)):
-        lost = [name for name in names if variables.get(name) and name not in given]
-        if lost:
-            yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost)}")
+        lost_names = [name for name in names if variables.get(name) and name not in server_variables]
+        if lost_names:
+            yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost_names)}")
 
 
 def check_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Whether a client would use the proxy for a server on this machine."""
+    """Yield a diagnosis if a client would use an HTTP proxy for a server on this machine."""
     name = addresses.host(url)
     variable = addresses.loopback_proxy(name, variables)
     if variable and client.proxies_loopback:
@@ -112,10 +117,10 @@ def check_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Itera
 
 
 def entry_environment(server: Server, values: Mapping[str, str]) -> dict[str, str]:
-    """The variables that an entry sets, with their own variables replaced."""
-    named = [server.entry[name] for name in ENVIRONMENTS if name in server.entry]
-    own = named[0] if named and isinstance(named[0], dict) else {}
+    """Return the environment variables that an entry sets; variables in their values are replaced."""
+    environments = [server.entry[name] for name in ENVIRONMENTS if name in server.entry]
+    variables = environments[0] if environments and isinstance(environments[0], dict) else {}
     return {
         str(name): expanded(value if isinstance(value, str) else json.dumps(value), server.client, values, "env")
-        for name, value in own.items()
+        for name, value in variables.items()
     }

@@ -1,4 +1,4 @@
-"""Speaks to a server with a URL as a client would, with the headers of its entry; names the first thing that fails."""
+"""Speaks to a server that has a URL as a client would, with the headers of its entry; returns the first fault."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class HttpAttempt(NamedTuple):
     """The outcome of one conversation."""
 
     diagnosis: Diagnosis | None
+    """The fault, if there was one."""
     initialize_s: float | None = None
-    """Seconds until `initialize` was answered."""
+    """The time until `initialize` was answered, in seconds."""
     tools: int | None = None
     remarks: tuple[Diagnosis, ...] = ()
 
@@ -53,7 +54,7 @@ class _Reply(NamedTuple):
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """The first message of a JSON or an event-stream body."""
+        """The first JSON object in a JSON or event-stream body; None if there is none."""
         for part in (self.body, *(line[5:] for line in self.body.splitlines() if line.startswith(b"data:"))):
             try:
                 value = json.loads(part)
@@ -65,12 +66,12 @@ class _Reply(NamedTuple):
 
 
 def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: float) -> HttpAttempt:
-    """Speak to a server: initialize, tools/list, and the end of the session; a redirect is followed as SDKs follow it.
+    """Send `initialize` and `tools/list`, and end the session; follow redirects as SDKs do.
 
     Args:
         url: the URL of the server.
         headers: the headers of its entry.
-        is_sse: whether the entry names the older transport, HTTP+SSE.
+        is_sse: whether the entry specifies the older transport, HTTP+SSE.
         limit_s: how long each request may take, in seconds.
     """
     try:
@@ -80,7 +81,7 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
 
 
 def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
-    began = time.monotonic()
+    start_s = time.monotonic()
     method, body = ("GET", None) if is_sse else ("POST", _request(1, "initialize", HELLO))
     remarks: tuple[Diagnosis, ...] = ()
     try:
@@ -89,17 +90,17 @@ def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_ss
             target = next_url(url, method, reply.status, reply.headers.get("Location", ""))
             if target is None:
                 break
-            shown = _shown(target)
-            remarks = (Diagnosis(RedirectFollowed, f"{reply.status} to {shown}", f"change its URL to {shown}"),)
+            shown_url = _shown(target)
+            remarks = (Diagnosis(RedirectFollowed, f"{reply.status} to {shown_url}", f"change its URL to {shown_url}"),)
             url, reply = target, _ask(method, target, headers, body, limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return HttpAttempt(_failure(error, limit_s), remarks=remarks)
-    talk = _sse if is_sse else _streamable
-    return talk(url, headers, limit_s, began, reply)._replace(remarks=remarks)
+    converse = _sse if is_sse else _streamable
+    return converse(url, headers, limit_s, start_s, reply)._replace(remarks=remarks)
 
 
-def _streamable(url: str, headers: Mapping[str, str], limit_s: float, began: float, reply: _Reply) -> HttpAttempt:
-    """The outcome of a conversation whose `initialize` got this reply."""
+def _streamable(url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _Reply) -> HttpAttempt:
+    """Continue a conversation in Streamable HTTP after the reply to `initialize`; returns the outcome."""
     diagnosis = _of_status(reply, url)
     if diagnosis is not None:
         return HttpAttempt(_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
@@ -109,11 +110,11 @@ def _streamable(url: str, headers: Mapping[str, str], limit_s: float, began: flo
     result = answer.get("result")
     if not isinstance(result, dict):
         return HttpAttempt(Diagnosis(Refused, f"initialize: {_error_text(answer)}"))
-    initialize_s = time.monotonic() - began
+    initialize_s = time.monotonic() - start_s
     session = {"Mcp-Session-Id": reply.headers["Mcp-Session-Id"]} if "Mcp-Session-Id" in reply.headers else {}
-    more = {**headers, **session, "MCP-Protocol-Version": str(result.get("protocolVersion", ""))}
+    session_headers = {**headers, **session, "MCP-Protocol-Version": str(result.get("protocolVersion", ""))}
     try:
-        return HttpAttempt(*_tools(url, more, limit_s, initialize_s))
+        return HttpAttempt(*_tools(url, session_headers, limit_s, initialize_s))
     except (OSError, http.client.HTTPException, ValueError) as error:
         return HttpAttempt(_failure(error, limit_s), initialize_s)
 
@@ -121,8 +122,8 @@ def _streamable(url: str, headers: Mapping[str, str], limit_s: float, began: flo
 def _tools(
     url: str, headers: Mapping[str, str], limit_s: float, initialize_s: float
 ) -> tuple[Diagnosis | None, float, int | None]:
-    note = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
-    _ask("POST", url, headers, note, limit_s)
+    notification = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+    _ask("POST", url, headers, notification, limit_s)
     reply = _ask("POST", url, headers, _request(2, "tools/list", {}), limit_s)
     answer = reply.message or {}
     result = answer.get("result")
@@ -137,18 +138,18 @@ def _tools(
     return Diagnosis(Refused, f"tools/list: {_error_text(answer)}"), initialize_s, None
 
 
-def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float, reply: _Reply) -> HttpAttempt:
-    """The outcome of a conversation in the older transport, whose stream should begin with this reply."""
+def _sse(url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _Reply) -> HttpAttempt:
+    """Examine the reply that should open the stream of the older transport; returns the outcome."""
     if reply.status == 200 and b"event: endpoint" in reply.body.replace(b"event:endpoint", b"event: endpoint"):
-        return HttpAttempt(None, time.monotonic() - began)
+        return HttpAttempt(None, time.monotonic() - start_s)
     diagnosis = _of_status(reply, url)
     if diagnosis is not None and diagnosis.verdict is not NotMcp:
         return HttpAttempt(diagnosis)
     try:
-        posted = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
+        post_reply = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return HttpAttempt(_failure(error, limit_s))
-    if posted.status == 200 and posted.message is not None:
+    if post_reply.status == 200 and post_reply.message is not None:
         return HttpAttempt(
             Diagnosis(WrongTransport, "it speaks Streamable HTTP, but the entry says HTTP+SSE", 'write "type": "http"')
         )
@@ -156,7 +157,7 @@ def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float, rep
 
 
 def _other_transport(diagnosis: Diagnosis, url: str, headers: Mapping[str, str], limit_s: float) -> Diagnosis | None:
-    """The diagnosis if a server that refuses a POST opens the older transport's stream, or None."""
+    """Return a diagnosis if a server that refuses a POST opens the older transport's stream, or None."""
     if diagnosis.verdict is not NotMcp:
         return None
     try:
@@ -175,7 +176,7 @@ def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
 
 
 def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float) -> _Reply:
-    """Send one request; returns the reply, which for an event stream holds only the first event."""
+    """Send one HTTP request; returns the reply, which contains only the first event of an event stream."""
     accept = {"Accept": "text/event-stream"} if method == "GET" else _ACCEPT
     request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
     try:
@@ -191,14 +192,14 @@ def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, 
 
 def _first_event(response: Any, limit_s: float) -> bytes:
     lines: list[bytes] = []
-    until = time.monotonic() + limit_s
+    deadline_s = time.monotonic() + limit_s
     while sum(map(len, lines)) < _BODY:
         line = response.readline(_BODY)
         if not line or (
-            not line.strip() and any(earlier.startswith(b"data:") and earlier[5:].strip() for earlier in lines)
+            not line.strip() and any(previous.startswith(b"data:") and previous[5:].strip() for previous in lines)
         ):
             break
-        if time.monotonic() > until:
+        if time.monotonic() > deadline_s:
             raise TimeoutError
         lines.append(line)
     return b"".join(lines)
@@ -209,8 +210,8 @@ def _of_status(reply: _Reply, url: str) -> Diagnosis | None:
         return _redirected(reply, url)
     if reply.status in (401, 403):
         challenge = reply.headers.get("Www-Authenticate", "")
-        how = "it uses OAuth: log in with the client" if "resource_metadata" in challenge else ""
-        return Diagnosis(Unauthorized, f"it answers {reply.status}", how)
+        advice = "it uses OAuth: log in with the client" if "resource_metadata" in challenge else ""
+        return Diagnosis(Unauthorized, f"it answers {reply.status}", advice)
     if reply.status in (404, 405, 406, 410) or (reply.status == 200 and reply.message is None):
         return Diagnosis(NotMcp, f"it answers {reply.status} at this path, and not as an MCP server")
     if reply.status >= 400:
@@ -219,30 +220,30 @@ def _of_status(reply: _Reply, url: str) -> Diagnosis | None:
 
 
 def _redirected(reply: _Reply, url: str) -> Diagnosis:
-    """The diagnosis of a redirect that the SDKs do not follow."""
+    """Return the diagnosis of a redirect that the SDKs do not follow."""
     location = reply.headers.get("Location", "")
     try:
         target = urljoin(url, location)
-        before, after = urlsplit(url), urlsplit(target)
-        shown = _shown(target)
+        old_parts, new_parts = urlsplit(url), urlsplit(target)
+        shown_url = _shown(target)
     except ValueError:
         location = ""
     if not location:
         return Diagnosis(Redirected, f"{reply.status} to no address")
-    if (before.scheme, after.scheme) == ("https", "http") and before.hostname == after.hostname:
-        advice = f"change its URL to {_shown(after._replace(scheme='https', netloc=before.netloc).geturl())}"
+    if (old_parts.scheme, new_parts.scheme) == ("https", "http") and old_parts.hostname == new_parts.hostname:
+        advice = f"change its URL to {_shown(new_parts._replace(scheme='https', netloc=old_parts.netloc).geturl())}"
         return Diagnosis(
-            Redirected, f"{reply.status} to {shown}: the server does not know that it is reached by https", advice
+            Redirected, f"{reply.status} to {shown_url}: the server does not know that it is reached by https", advice
         )
-    if (before.scheme, before.netloc) != (after.scheme, after.netloc):
-        why = ", which is another origin: clients do not follow"
+    if (old_parts.scheme, old_parts.netloc) != (new_parts.scheme, new_parts.netloc):
+        reason = ", which is another origin: clients do not follow"
     else:
-        why = "" if reply.status in (307, 308) else ": clients repeat the POST as a GET, without the message"
-    return Diagnosis(Redirected, f"{reply.status} to {shown}{why}", f"change its URL to {shown}")
+        reason = "" if reply.status in (307, 308) else ": clients repeat the POST as a GET, without the message"
+    return Diagnosis(Redirected, f"{reply.status} to {shown_url}{reason}", f"change its URL to {shown_url}")
 
 
 def _shown(url: str) -> str:
-    """A URL without its possible secrets: credentials, query and fragment."""
+    """Return a URL without the parts that may be secret: credentials, query and fragment."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 

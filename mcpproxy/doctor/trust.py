@@ -1,7 +1,7 @@
-"""Whether the user has told a client to trust a server of a project, as far as the client's files say so.
+"""Finds out from a client's files whether the user trusts a server of a project.
 
-Anyone who can write to a repository chooses what its servers run. So approval counts only if it is outside the project:
-in the user's own files.
+Anyone who can write to a repository chooses what its servers run, so an approval counts only in the user's own files,
+outside the project.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.doctor.variables import expanded_within
 
 _LABELS: Final = frozenset({"scope", "extensionName", "description"})
-"""Members of an entry that Qwen Code's approval does not depend on."""
+"""The members of an entry that do not affect its approval in Qwen Code."""
 
 
 class Trust(NamedTuple):
-    """What a client's files say about one server."""
+    """The trust in one server, according to the client's files."""
 
     is_approved: bool
-    """Whether it is the user's own, or the user has approved it."""
+    """Whether the server is the user's own, or the user has approved it."""
     distrust: str = ""
-    """Why the client does not start it yet; empty if it does, or if its files do not say."""
+    """Why the client does not start the server yet; empty if it does, or if its files do not say."""
 
 
 def trust_in(server: Server, machine: Machine) -> Trust:
-    """Whether a client may start a server."""
+    """Return whether a client may start a server and, if it may not, the reason."""
     if server.scope != "project":
         return Trust(is_approved=True)
     check = {"claude-code": _claude, "codex": _codex, "gemini": _gemini, "qwen": _qwen}.get(server.client.id)
@@ -39,23 +39,26 @@ def trust_in(server: Server, machine: Machine) -> Trust:
 
 
 def _claude(server: Server, machine: Machine) -> Trust:
-    """What Claude Code's files say about a server.
+    """Return the trust in a server of Claude Code.
 
-    Approvals are in the user's file for each project, or in settings; those of the project need a trusted folder.
+    Approvals are in the user's file, for each project, or in settings; settings of the project count only if the user
+    trusts its folder.
     """
-    own = value_or(_own_data(server, machine, "~/.claude.json", "json"), ("projects", str(machine.project)))
+    project_data = value_or(_own_data(server, machine, "~/.claude.json", "json"), ("projects", str(machine.project)))
     names = ("settings.json", "settings.local.json")
-    outside = [own, _own_data(server, machine, "~/.claude/settings.json")]
-    inside = [data_of(machine.project / ".claude" / name, "jsonc") for name in names]
-    if any(server.name in _words(part, "disabledMcpjsonServers") for part in (*outside, *inside)):
+    own_settings = [project_data, _own_data(server, machine, "~/.claude/settings.json")]
+    project_settings = [data_of(machine.project / ".claude" / name, "jsonc") for name in names]
+    if any(
+        server.name in _words(settings, "disabledMcpjsonServers") for settings in (*own_settings, *project_settings)
+    ):
         return Trust(
             is_approved=False,
             distrust=f"{server.name} was rejected; run `claude mcp reset-project-choices` to be asked again",
         )
-    if any(_enables(part, server.name) for part in outside):
+    if any(_enables(settings, server.name) for settings in own_settings):
         return Trust(is_approved=True)
-    if any(_enables(part, server.name) for part in inside):
-        return Trust(is_approved=value_or(own, ("hasTrustDialogAccepted",)) is True)
+    if any(_enables(settings, server.name) for settings in project_settings):
+        return Trust(is_approved=value_or(project_data, ("hasTrustDialogAccepted",)) is True)
     return Trust(is_approved=False, distrust=f"{server.name} of {server.file.name} has not been approved yet")
 
 
@@ -81,47 +84,48 @@ def _codex(server: Server, machine: Machine) -> Trust:
 
 
 def _gemini(server: Server, machine: Machine) -> Trust:
-    trusted = _own_data(server, machine, "~/.gemini/trustedFolders.json")
+    trusted_folders = _own_data(server, machine, "~/.gemini/trustedFolders.json")
     for folder in (machine.directory, *machine.directory.parents):
-        level = value_or(trusted, (str(folder),))
+        level = value_or(trusted_folders, (str(folder),))
         if level in ("TRUST_FOLDER", "TRUST_PARENT"):
             return Trust(is_approved=True)
         if level == "DO_NOT_TRUST":
             break
     settings = _own_data(server, machine, "~/.gemini/settings.json")
-    asks = value_or(settings, ("security", "folderTrust", "enabled")) is True
+    is_required = value_or(settings, ("security", "folderTrust", "enabled")) is True
     return Trust(
-        is_approved=False, distrust=f"{machine.shown(machine.project)} is not a trusted folder" if asks else ""
+        is_approved=False, distrust=f"{machine.shown(machine.project)} is not a trusted folder" if is_required else ""
     )
 
 
 def _qwen(server: Server, machine: Machine) -> Trust:
-    """What Qwen Code's files say about a server.
+    """Return the trust in a server of Qwen Code.
 
-    An approval is bound to a hash of the entry (seen with 0.24.4); variables are replaced first in its own file.
+    An approval is bound to a hash of the entry (seen with 0.24.4). In Qwen Code's own file, variables are replaced
+    before the entry is hashed.
     """
     folder = server.file.parent
     is_own = folder.name == ".qwen"
     place = (str(folder.parent if is_own else folder), server.name)
     record = value_or(_own_data(server, machine, "~/.qwen/mcpApprovals.json"), place)
-    again = f"run `qwen mcp approve {server.name}` to approve it"
+    approval_hint = f"run `qwen mcp approve {server.name}` to approve it"
     if value_or(record, ("status",)) == "rejected":
-        return Trust(is_approved=False, distrust=f"{server.name} was rejected; {again}")
+        return Trust(is_approved=False, distrust=f"{server.name} was rejected; {approval_hint}")
     if value_or(record, ("status",)) != "approved":
-        return Trust(is_approved=False, distrust=f"{server.name} has not been approved yet; {again}")
+        return Trust(is_approved=False, distrust=f"{server.name} has not been approved yet; {approval_hint}")
     entry = expanded_within(server.entry, server.client, machine.environment) if is_own else server.entry
     if value_or(record, ("hash",)) == _digest(entry):
         return Trust(is_approved=True)
-    return Trust(is_approved=False, distrust=f"{server.name} has changed since it was approved; {again}")
+    return Trust(is_approved=False, distrust=f"{server.name} has changed since it was approved; {approval_hint}")
 
 
 def _digest(entry: dict[str, Any]) -> str:
-    kept = {name: value for name, value in entry.items() if name not in _LABELS}
-    text = json.dumps(kept, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    members = {name: value for name, value in entry.items() if name not in _LABELS}
+    text = json.dumps(members, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _own_data(server: Server, machine: Machine, place: str, form: Any = "jsonc") -> Any:
-    """The data of a file of the user's, or None if there is none."""
+    """Return the data of one of the user's own files, or None if there is none."""
     paths: list[Path] = machine.resolve(place, server.client.overrides)
     return data_of(paths[0], form) if paths else None

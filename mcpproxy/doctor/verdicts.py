@@ -1,4 +1,4 @@
-"""Every verdict of `mcpproxy doctor`, in the order in which they are looked for."""
+"""The verdicts of `mcpproxy doctor`, in the order in which it checks for them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mcpproxy.doctor.verdict import Verdict
 class Unreadable(Verdict):
     """The configuration file does not parse.
 
-    **What it means.** The client cannot read the file, so it knows none of the servers in it. Some clients say so;
-    others start without any servers and say nothing.
+    **What it means.** The client cannot read the file, so it knows none of the servers in it. Some clients report this;
+    others silently start without any servers.
 
     **What to do.** Fix the file at the line and column shown. `mcpproxy install` does not touch the file until it
     parses.
@@ -118,7 +118,7 @@ class VariableUnset(Verdict):
 
     **What it means.** The client replaces `${NAME}` and the like with variables from its own environment. Claude Code
     rejects the whole file if one has no value, mcporter the server; others pass the literal `${NAME}` on to the server.
-    The evidence says which member of the entry holds the variable.
+    The evidence says which member of the entry contains the variable.
 
     **What to do.** Set the variable in the environment in which the client starts, or give it a default if the
     client's syntax allows one (`${NAME:-value}` in Claude Code). A desktop application does not read your shell's
@@ -174,7 +174,7 @@ class CannotRecord(Verdict):
     """mcpproxy cannot create a capture, so it does not start the server.
 
     **What it means.** The problem is with the recorder; nothing is known about the server. The directory for captures
-    cannot be created or written to, others could replace what is in it, or its disk is full. `mcpproxy run` then starts
+    cannot be created or written to, others could replace its contents, or its disk is full. `mcpproxy run` then starts
     nothing and exits with status 73, because an unrecorded server would look as if it were recorded.
 
     **What to do.** Make sure that only you can write to the directory shown, and that its disk has free space. Or
@@ -187,7 +187,7 @@ class CannotRecord(Verdict):
 class RunsUnrecorded(Verdict):
     """The server is used unrecorded, because mcpproxy cannot create a capture.
 
-    **What it means.** The directory for captures cannot be created or written to, others could replace what is in it,
+    **What it means.** The directory for captures cannot be created or written to, others could replace its contents,
     or its disk is full. The client still has its server, because `install` writes `--if-unrecordable=pass`: `mcpproxy
     run` then starts the server without a capture, and says so in one line on stderr. The server stays unrecorded until
     it ends; its next start tries again.
@@ -260,7 +260,7 @@ class NoAnswer(Verdict):
     network or downloading a package, or it may not speak MCP on stdio at all.
 
     **What to do.** Run the command by hand and see what it waits for. If the server is routed, `mcpproxy show`
-    shows what crossed when its client last started it, including stderr.
+    shows the traffic since its client last started it, including stderr.
     """
 
     id = "start/no-answer"
@@ -439,7 +439,7 @@ class WrongTransport(Verdict):
     HTTP posts to the address itself. A client that tries the wrong one gets 404, 405 or nothing.
 
     **What to do.** Change the entry's `type` (`sse` or `http`), or, in Gemini CLI and Qwen Code, the member that
-    holds the URL: `url` for HTTP+SSE, `httpUrl` for Streamable HTTP.
+    contains the URL: `url` for HTTP+SSE, `httpUrl` for Streamable HTTP.
     """
 
     id = "http/wrong-transport"

@@ -1,4 +1,4 @@
-"""One capture in the terms of OpenTelemetry: spans as they end, and the durations of everything that has ended."""
+"""Creates the OpenTelemetry spans of one capture as its calls end, and counts their durations."""
 
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Peer
@@ -10,14 +10,14 @@ from mcpproxy.exporters.otlp.histograms import Histograms
 
 
 class CaptureSpans:
-    """The spans of one capture; counts their durations on the way."""
+    """Creates the spans of one capture, and adds their durations to histograms."""
 
     def __init__(
         self,
         capture: str,
         fold: Fold,
         histograms: Histograms,
-        only: Filter | None = None,
+        selection: Filter | None = None,
         *,
         payloads: bool = False,
         is_live: bool = False,
@@ -27,24 +27,24 @@ class CaptureSpans:
         Args:
             capture: the id of the capture.
             fold: the state of the conversation, which each step updates.
-            histograms: count the durations.
-            only: selects calls; None for all.
+            histograms: the histograms that count the durations.
+            selection: matches the selected calls; None selects all.
             payloads: whether arguments and results become attributes.
-            is_live: whether a cancelled call becomes a span at once, which then cannot show that it was answered late.
+            is_live: whether cancelled calls become spans at once, which then cannot show that they were answered late.
         """
         self.calls = Calls(fold)
         self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)
         self._histograms = histograms
-        self._filtered = only is not None
-        self._final = FinalCalls(only, is_live=is_live)
+        self._filtered = selection is not None
+        self._final = FinalCalls(selection, is_live=is_live)
 
     def on_step(self, step: Step) -> list[CallSpan]:
         """Process the next step; returns the spans that it ends.
 
-        The last one also counts the sessions, unless calls were selected.
+        The last step also counts the sessions, unless there is a filter.
         """
-        ended = self._final.on_ended(self.calls.on_step(step), step)
-        spans = self._spans(ended) if ended else []
+        ended_calls = self._final.on_ended(self.calls.on_step(step), step)
+        spans = self._spans(ended_calls) if ended_calls else []
         if step.end is not None and not self._filtered:
             self._count_sessions()
         return spans
@@ -57,16 +57,16 @@ class CaptureSpans:
 
     def _count_sessions(self) -> None:
         fold, conventions = self.calls.fold, self._conventions
-        for session, begun_ns, ended_ns in self.calls.sessions():
+        for session, start_ns, end_ns in self.calls.sessions():
             if session.delimited == "peer" or session.is_guess:
-                continue  # a guess: where the protocol has no sessions, nothing says when one ends
+                continue  # a guess: the protocol has no sessions here, so the end of this one is unknown
             client = session.client or Peer("unknown client", "")
             server = session.server or Peer(fold.name or "unknown server", "")
             for is_server, peer in ((False, client), (True, server)):
                 self._histograms.add_session(
                     conventions.service(peer),
                     conventions.session(session, is_server=is_server),
-                    conventions.at(begun_ns),
-                    conventions.at(ended_ns),
+                    conventions.at(start_ns),
+                    conventions.at(end_ns),
                     is_server=is_server,
                 )

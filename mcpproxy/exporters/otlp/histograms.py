@@ -1,7 +1,7 @@
-"""The four histograms of the conventions: how long operations and sessions took, for each side.
+"""Counts the durations of operations and sessions, for each side, in the four histograms of the conventions.
 
-Memory is bounded: peers choose the names of methods and tools, so beyond `MAX_SERIES` series everything is counted in
-one that carries `otel.metric.overflow`, as the SDK specification requires.
+Peers choose the names of methods and tools, so memory must be bounded: beyond `MAX_SERIES` series, everything is
+counted in one series with the attribute `otel.metric.overflow`, as the SDK specification requires.
 """
 
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from mcpproxy.exporters.otlp.conventions import Attributes, CallSpan, Service, Value
 
 BOUNDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Seconds: the bucket boundaries that the conventions advise."""
+"""The bucket boundaries that the conventions recommend, in seconds."""
 MAX_SERIES: Final = 2_000
 
 OPERATION: Final = "operation"
@@ -63,30 +63,30 @@ class Histograms:
         self._series: dict[Key, Series] = {}
 
     def add(self, span: CallSpan) -> None:
-        """Count a span, unless its end was not seen."""
+        """Count the duration of a span, unless its end was not observed."""
         if span.measured is not None:
             self._count(span.service, OPERATION, span.measured, span.start_ns, span.end_ns, is_server=span.is_server)
 
     def add_session(
         self, service: Service, attributes: Attributes, start_ns: int, end_ns: int, *, is_server: bool
     ) -> None:
-        """Count a session, as one side saw it."""
+        """Count the duration of a session, as one side observed it."""
         self._count(service, SESSION, attributes, start_ns, end_ns, is_server=is_server)
 
     def __iter__(self) -> Iterator[tuple[Key, Series]]:
-        """The series, those of one service and metric together."""
+        """Iterate over the series, grouped by service and metric."""
         return iter(sorted(self._series.items(), key=lambda item: (item[0].service, item[0].metric)))
 
     def __len__(self) -> int:
         return len(self._series)
 
     def _count(
-        self, service: Service, what: str, attributes: Attributes, start_ns: int, end_ns: int, *, is_server: bool
+        self, service: Service, kind: str, attributes: Attributes, start_ns: int, end_ns: int, *, is_server: bool
     ) -> None:
-        metric = f"mcp.{'server' if is_server else 'client'}.{what}.duration"
+        metric = f"mcp.{'server' if is_server else 'client'}.{kind}.duration"
         key = Key(service, metric, tuple(attributes.items()))
         if key not in self._series and len(self._series) >= MAX_SERIES:
-            # The service may be the peer's invention, too; and a series for each capture would have no bound.
+            # A peer may invent the name of its service, too, and a series for each capture would not be bounded.
             key = Key(Service("unknown", "", ""), metric, tuple(_OVERFLOW.items()))
         series = self._series.get(key)
         if series is None:

@@ -1,7 +1,7 @@
-"""OTLP/JSON in a file: lines, of which each is the JSON of a `TracesData` or, as the last, a `MetricsData` message.
+"""Writes lines of OTLP/JSON: `TracesData` messages, followed by at most one `MetricsData` message.
 
-This is what the OpenTelemetry File Exporter writes and the Collector's `otlpjsonfile` receiver reads. In OTLP/JSON, ids
-are hexadecimal, integers of 64 bits are strings, and enumerations are numbers (OTLP specification, JSON Protobuf
+The OpenTelemetry File Exporter writes this format, and the Collector's `otlpjsonfile` receiver reads it. In OTLP/JSON,
+ids are hexadecimal, 64-bit integers are strings, and enumerations are numbers (OTLP specification, JSON Protobuf
 Encoding).
 """
 
@@ -16,15 +16,15 @@ from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, Attributes, CallSpan
 from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
 
 BATCH: Final = 512
-"""Spans in a line."""
+"""The maximum number of spans in a line."""
 _SCOPE: Final = {"name": "mcpproxy", "version": __version__}
 _SERVER, _CLIENT, _ERROR, _CUMULATIVE = 2, 3, 2, 2
 _KNOWN_REMOTE, _IS_REMOTE = 0x100, 0x200
-"""Flags: it is known whether the parent is in another process; it is."""
+"""Flags of a span: it is known whether the parent is in another process, and the parent is in another process."""
 
 
 def trace_lines(spans: Iterable[CallSpan]) -> Iterator[bytes]:
-    """The lines of spans; none if there are no spans."""
+    """Yield the lines of spans; none if there are no spans."""
     batch: list[CallSpan] = []
     for span in spans:
         batch.append(span)
@@ -36,16 +36,16 @@ def trace_lines(spans: Iterable[CallSpan]) -> Iterator[bytes]:
 
 
 def metric_lines(histograms: Histograms) -> Iterator[bytes]:
-    """The line of the histograms; none if they are empty."""
+    """Yield the line of the histograms; none if they are empty."""
     if len(histograms):
         yield _line(metrics(histograms))
 
 
 def traces(spans: Iterable[CallSpan]) -> dict[str, Any]:
-    """A `TracesData` message."""
-    by_service: dict[Service, list[CallSpan]] = {}
+    """Return a `TracesData` message with these spans."""
+    spans_by_service: dict[Service, list[CallSpan]] = {}
     for span in spans:
-        by_service.setdefault(span.service, []).append(span)
+        spans_by_service.setdefault(span.service, []).append(span)
     return {
         "resourceSpans": [
             {
@@ -53,13 +53,13 @@ def traces(spans: Iterable[CallSpan]) -> dict[str, Any]:
                 "scopeSpans": [{"scope": _SCOPE, "spans": [_span(span) for span in group], "schemaUrl": SCHEMA_URL}],
                 "schemaUrl": SCHEMA_URL,
             }
-            for service, group in by_service.items()
+            for service, group in spans_by_service.items()
         ]
     }
 
 
 def metrics(histograms: Histograms) -> dict[str, Any]:
-    """A `MetricsData` message."""
+    """Return a `MetricsData` message with the current values."""
     return {
         "resourceMetrics": [
             {
@@ -68,15 +68,15 @@ def metrics(histograms: Histograms) -> dict[str, Any]:
                     {
                         "scope": _SCOPE,
                         "metrics": [
-                            _metric(name, of_metric)
-                            for name, of_metric in groupby(of_service, key=lambda item: item[0].metric)
+                            _metric(name, metric_series)
+                            for name, metric_series in groupby(service_series, key=lambda item: item[0].metric)
                         ],
                         "schemaUrl": SCHEMA_URL,
                     }
                 ],
                 "schemaUrl": SCHEMA_URL,
             }
-            for service, of_service in groupby(histograms, key=lambda item: item[0].service)
+            for service, service_series in groupby(histograms, key=lambda item: item[0].service)
         ]
     }
 
@@ -100,7 +100,7 @@ def _span(span: CallSpan) -> dict[str, Any]:
     }
 
 
-def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> dict[str, Any]:
+def _metric(name: str, metric_series: Iterable[tuple[Key, Series]]) -> dict[str, Any]:
     points = [
         {
             "attributes": _attributes(dict(key.attributes)),
@@ -113,7 +113,7 @@ def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> dict[str, Any
             "bucketCounts": [str(count) for count in series.buckets],
             "explicitBounds": list(BOUNDS),
         }
-        for key, series in of_metric
+        for key, series in metric_series
     ]
     histogram = {"aggregationTemporality": _CUMULATIVE, "dataPoints": points}
     return {"name": name, "description": DESCRIPTIONS[name], "unit": "s", "histogram": histogram}

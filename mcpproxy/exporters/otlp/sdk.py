@@ -1,8 +1,8 @@
 """Sends spans and histograms with the official OpenTelemetry exporter, which needs the extra `otel`.
 
-The exporter reads its own variables: OTEL_EXPORTER_OTLP_HEADERS for a token, …_CERTIFICATE for a private CA, …_TIMEOUT,
-…_COMPRESSION. It retries within that time-out, and logs what goes wrong; mcpproxy reports that in its own words
-instead.
+The exporter reads its own environment variables: OTEL_EXPORTER_OTLP_HEADERS for a token, …_CERTIFICATE for a private
+CA, …_TIMEOUT, …_COMPRESSION. It retries within that time-out, and logs problems; mcpproxy suppresses these logs and
+reports the problems itself.
 """
 
 import logging
@@ -39,7 +39,7 @@ from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms,
 
 _SCOPE: Final = InstrumentationScope("mcpproxy", __version__, SCHEMA_URL)
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
-"""Statuses after which a collector may accept the same request later."""
+"""HTTP statuses after which the collector may accept the same request later."""
 
 
 class Collector:
@@ -58,7 +58,7 @@ class Collector:
         self._session = requests.Session()
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, self._adapter)
-        # The count of rejected spans is a few bytes, which need no compression.
+        # A response, the count of rejected spans, is only a few bytes long, so compression is useless.
         self._session.headers["Accept-Encoding"] = "identity"
         self._session.hooks["response"].append(self._note)
         base = url.rstrip("/")
@@ -81,28 +81,28 @@ class Collector:
             return "connection refused: nothing listens there"
         if self._status is None:
             return "no connection, or no answer in time"
-        is_elsewhere = 300 <= self._status < 400
-        return f"it answered {self._status}{'; redirects are not followed' if is_elsewhere else ''}"
+        is_redirect = 300 <= self._status < 400
+        return f"it answered {self._status}{'; redirects are not followed' if is_redirect else ''}"
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the last failure is about what was sent, so that sending it again is pointless."""
+        """Whether the content of the last request made it fail, so that another attempt is pointless."""
         return self._is_unsendable or (self._status is not None and self._status not in _RETRIED)
 
     @property
     def is_missing(self) -> bool:
-        """Whether the collector answered that it does not know this signal: some back ends accept only spans."""
+        """Whether the collector responded that it does not support this signal: some back ends accept only spans."""
         return self._status in (404, 405, 501)
 
     def send_spans(self, spans: Sequence[CallSpan]) -> int | None:
-        """Send spans; returns how many of them were accepted, or None if the request failed."""
+        """Send spans; returns the number of accepted spans, or None if the request failed."""
         if not self._sends(lambda: self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS):
             return None
         try:
-            rejected = ExportTraceServiceResponse.FromString(self._answer).partial_success.rejected_spans
+            rejected_count = ExportTraceServiceResponse.FromString(self._answer).partial_success.rejected_spans
         except DecodeError:
-            rejected = 0
-        return len(spans) - max(0, min(rejected, len(spans)))
+            rejected_count = 0
+        return len(spans) - max(0, min(rejected_count, len(spans)))
 
     def send_metrics(self, metrics: MetricsData) -> bool | None:
         """Send histograms; returns whether all were accepted, or None if the request failed."""
@@ -114,7 +114,7 @@ class Collector:
             return True
 
     def close(self) -> None:
-        """Give up waiting for the collector, and close the connections."""
+        """Stop waiting for the collector, and close the connections."""
         self._traces.shutdown()  # type: ignore[no-untyped-call] # it has no annotation
         self._metrics.shutdown()
 
@@ -126,7 +126,7 @@ class Collector:
     def _sends(self, export: Callable[[], bool]) -> bool:
         """Make a request; returns whether it succeeds."""
         self._status, self._answer = None, b""
-        # The exporter tries again until its time is over, and the deadline ends the last attempt anywhere.
+        # The reason must survive retries within this export: the deadline can end the last attempt at any point.
         self._adapter.distrust = None
         requests_before = self._adapter.requests
         is_exported = export()
@@ -138,7 +138,7 @@ class Collector:
 
 
 def readable(span: CallSpan) -> ReadableSpan:
-    """A span as an object of the SDK."""
+    """Return a span as an object of the SDK."""
     trace_id = int.from_bytes(span.trace_id)
 
     def context(span_id: bytes, *, is_remote: bool = False) -> SpanContext:
@@ -159,7 +159,7 @@ def readable(span: CallSpan) -> ReadableSpan:
 
 
 def metrics_data(histograms: Histograms) -> MetricsData:
-    """The current values of histograms as objects of the SDK."""
+    """Return the current values of histograms as objects of the SDK."""
     return MetricsData(
         [
             ResourceMetrics(
@@ -168,20 +168,20 @@ def metrics_data(histograms: Histograms) -> MetricsData:
                     ScopeMetrics(
                         _SCOPE,
                         [
-                            _metric(name, of_metric)
-                            for name, of_metric in groupby(of_service, key=lambda item: item[0].metric)
+                            _metric(name, metric_series)
+                            for name, metric_series in groupby(service_series, key=lambda item: item[0].metric)
                         ],
                         SCHEMA_URL,
                     )
                 ],
                 SCHEMA_URL,
             )
-            for service, of_service in groupby(histograms, key=lambda item: item[0].service)
+            for service, service_series in groupby(histograms, key=lambda item: item[0].service)
         ]
     )
 
 
-def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> Metric:
+def _metric(name: str, metric_series: Iterable[tuple[Key, Series]]) -> Metric:
     points = [
         HistogramDataPoint(
             dict(key.attributes),
@@ -194,11 +194,11 @@ def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> Metric:
             series.smallest,
             series.largest,
         )
-        for key, series in of_metric
+        for key, series in metric_series
     ]
     return Metric(name, DESCRIPTIONS[name], "s", Histogram(points, AggregationTemporality.CUMULATIVE))
 
 
 def _resource(service: Service) -> Resource:
-    # Not `Resource.create`, which would add what the environment says about this process.
+    # `Resource.create` would add attributes of this process from the environment.
     return Resource(dict(service.attributes), SCHEMA_URL)

@@ -1,8 +1,8 @@
-"""Sends spans in a thread, to a collector that may be down: bounded memory, retries, and a count of what was dropped.
+"""Sends spans from a thread to a collector that may be down; bounds memory, retries, and counts dropped spans.
 
 Spans wait in a queue of at most `QUEUE_BYTES`; when it is full, the oldest are dropped. A batch that the collector
-could accept later is sent again, with growing pauses; what it refuses is dropped. Of the histograms, which are
-cumulative, only the latest values wait.
+may accept later is sent again, after growing pauses; a batch that it refuses is dropped. Histograms are cumulative, so
+only their latest values are queued.
 """
 
 import time
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from mcpproxy.exporters.otlp.sdk import Collector
 
 BATCH: Final = 512
-"""The most spans in a request."""
+"""The maximum number of spans in a request."""
 BATCH_BYTES: Final = 8 << 20
-"""The most bytes of a request, if it has several spans: collectors accept 20 MiB by default."""
+"""The maximum size of a request with several spans; by default, collectors accept 20 MiB."""
 QUEUE_BYTES: Final = 32 << 20
 SPAN_COST: Final = 2_000
-"""Bytes that a span takes in addition to the text of its attributes."""
+"""The size of a span in addition to the text of its attributes, in bytes."""
 MAX_PAUSE_S: Final = 30.0
 GRACE_S: Final = 2.0
 """How long `close` waits for a request that it has interrupted."""
 
 
 class Sent(NamedTuple):
-    """What became of the spans."""
+    """The numbers of spans that were sent and dropped."""
 
     sent: int
     dropped: int
@@ -41,15 +41,15 @@ class Sent(NamedTuple):
 
 
 class Sender:
-    """The queue and the thread that empties it."""
+    """A queue of spans, and the thread that sends them."""
 
     def __init__(self, collector: "Collector", say: Callable[[str], None], queue_bytes: int = QUEUE_BYTES) -> None:
         """Start the thread.
 
         Args:
-            collector: receives what is sent.
-            say: called, also from the thread, with news for the user: the collector is down, or is back.
-            queue_bytes: the most bytes of spans that wait.
+            collector: the collector to which the spans are sent.
+            say: called, from any thread, with messages for the user: for example, that the collector is down.
+            queue_bytes: the maximum size of the queue.
         """
         self._collector, self._say, self._room = collector, say, queue_bytes
         self._condition = Condition()
@@ -62,12 +62,12 @@ class Sender:
         self._has_refused_metrics = False
         self._is_down = False
         self._until_s: float | None = None
-        """When to give up, by the monotonic clock; None while more may come."""
+        """The monotonic time at which to give up; None while more spans may be queued."""
         self._thread = Thread(target=self._run, name="otlp", daemon=True)
         self._thread.start()
 
     def put(self, spans: Iterable[CallSpan]) -> None:
-        """Queue spans. Never waits."""
+        """Queue spans without waiting."""
         with self._condition:
             for span in spans:
                 self._queue.append(span)
@@ -78,25 +78,25 @@ class Sender:
             self._condition.notify()
 
     def put_when_there_is_room(self, spans: Iterable[CallSpan]) -> None:
-        """Queue spans of a file, which can wait; if the collector is down, the oldest are dropped as always."""
+        """Queue spans of a file, which can wait: first, wait until the queue is half empty or the collector is down."""
         with self._condition:
             self._condition.wait_for(lambda: self._queued < self._room // 2 or self._is_down)
         self.put(spans)
 
     def put_metrics(self, metrics: "MetricsData") -> None:
-        """Queue the latest values of the histograms, in place of earlier ones."""
+        """Queue the latest values of the histograms, which replace earlier values."""
         with self._condition:
             self._metrics = metrics
             self._condition.notify()
 
     @property
     def waiting(self) -> int:
-        """How many spans wait."""
+        """The number of queued spans."""
         with self._condition:
             return len(self._queue)
 
     def close(self, patience_s: float) -> Sent:
-        """Send what waits, for at most `patience_s` or until Ctrl-C; returns what became of everything."""
+        """Send the queue, for at most `patience_s` or until Ctrl-C; returns how many spans were sent and dropped."""
         with self._condition:
             self._until_s = time.monotonic() + patience_s
             self._condition.notify()
@@ -106,11 +106,11 @@ class Sender:
             self._until_s = 0
         self._collector.close()
         with suppress(KeyboardInterrupt):
-            # A search for the collector's address cannot be interrupted.
+            # Resolving the collector's host name cannot be interrupted.
             self._thread.join(GRACE_S)
         with self._condition:
-            dropped = self._dropped + len(self._queue) + len(self._under_way)
-            return Sent(self._sent, dropped, self._metrics is None and not self._has_refused_metrics)
+            dropped_count = self._dropped + len(self._queue) + len(self._under_way)
+            return Sent(self._sent, dropped_count, self._metrics is None and not self._has_refused_metrics)
 
     def _run(self) -> None:
         try:
@@ -132,13 +132,13 @@ class Sender:
                 self._condition.notify_all()
                 metrics = None if batch else self._metrics
             if metrics is not None:
-                are_taken = self._collector.send_metrics(metrics)
-                if is_settled := are_taken is not None or self._collector.is_refusal:
-                    self._settle_metrics(metrics, are_taken)
+                is_accepted = self._collector.send_metrics(metrics)
+                if is_settled := is_accepted is not None or self._collector.is_refusal:
+                    self._settle_metrics(metrics, is_accepted)
             else:
-                taken = self._collector.send_spans(batch)
-                if is_settled := taken is not None or self._collector.is_refusal:
-                    self._settle(batch, taken or 0, is_refused=taken is None)
+                accepted_count = self._collector.send_spans(batch)
+                if is_settled := accepted_count is not None or self._collector.is_refusal:
+                    self._settle(batch, accepted_count or 0, is_refused=accepted_count is None)
             if is_settled:
                 pause_s = 1.0
                 continue
@@ -172,29 +172,29 @@ class Sender:
             return False
         return (not self._queue and self._metrics is None) or time.monotonic() >= self._until_s
 
-    def _settle(self, batch: list[CallSpan], taken: int, *, is_refused: bool) -> None:
+    def _settle(self, batch: list[CallSpan], accepted_count: int, *, is_refused: bool) -> None:
         with self._condition:
             self._under_way = []
-            self._sent += taken
-            self._dropped += len(batch) - taken
+            self._sent += accepted_count
+            self._dropped += len(batch) - accepted_count
         if is_refused:
             self._say_once(f"the collector refuses spans: {self._collector.problem}; they are dropped")
             return
-        if taken < len(batch):
+        if accepted_count < len(batch):
             self._say_once("the collector rejects some of the spans; they are dropped")
         self._tell_up()
 
-    def _settle_metrics(self, metrics: "MetricsData", are_taken: bool | None) -> None:
+    def _settle_metrics(self, metrics: "MetricsData", is_accepted: bool | None) -> None:
         with self._condition:
-            self._has_refused_metrics = not (are_taken or self._collector.is_missing)
+            self._has_refused_metrics = not (is_accepted or self._collector.is_missing)
             if self._metrics is metrics:
                 self._metrics = None
-        if are_taken:
+        if is_accepted:
             self._tell_up()
         elif self._collector.is_missing:
             self._say_once("the collector accepts no histograms, only spans")
         else:
-            problem = self._collector.problem if are_taken is None else "it rejects some of them"
+            problem = self._collector.problem if is_accepted is None else "it rejects some of them"
             self._say_once(f"the collector refuses the histograms: {problem}")
 
     def _say_once(self, message: str) -> None:
