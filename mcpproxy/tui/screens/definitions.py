@@ -1,4 +1,4 @@
-"""Tools: every tool that the server listed, what its definition costs, its calls, and whether the definition changed."""
+"""Tools: every tool that the server listed, what its definition costs, its calls, and changes of the definition."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final

@@ -196,7 +196,7 @@ class FindingsScreen(ListScreen):
 
     @on(Table.RowSelected)
     def _choose(self) -> None:
-        """Go to the frame of a finding; on a heading, fold or unfold the group; on the line for the others, show them."""
+        """Go to the frame of a finding; on a heading, fold or unfold its group; on the line for others, show them."""
         item = self.item
         if item is None:
             return
