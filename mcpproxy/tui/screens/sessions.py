@@ -166,8 +166,8 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
         return (Span(f"…{units.brief(waited_ns)}", "bad"),)
     if not summary.abandoned:
         return ()
-    text, short = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
-    return (Span(text if len(text) <= width else short, "bad"),)
+    text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
+    return (Span(text if len(text) <= width else short_text, "bad"),)
 
 
 def _lasted_ns(summary: Summary, *, is_live: bool) -> int:
@@ -309,15 +309,19 @@ class SessionsScreen(ListScreen):
         """Count findings, one capture at a time: in the selected, the live, and the visible ones that are not large."""
         if self._counting is None:
             return
-        chosen, captures = self.selected, self.capture_list.captures
-        live = [capture for capture in captures if capture.is_live and capture.is_readable]
+        selected, captures = self.selected, self.capture_list.captures
+        live_captures = [capture for capture in captures if capture.is_live and capture.is_readable]
         # The summaries come first: a check takes the processor from the thread that reads them.
         is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
-        visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
-        others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]
-        unknown = chosen is not None and chosen.is_readable and chosen.tally is None
-        is_wanted = chosen is not None and unknown and self.app.findings(chosen.path) is None
-        self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
+        visible_captures = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
+        other_paths = [
+            capture.path for capture in (*live_captures, *visible_captures) if self.app.findings(capture.path) is None
+        ]
+        is_unknown = selected is not None and selected.is_readable and selected.tally is None
+        is_countable = selected is not None and is_unknown and self.app.findings(selected.path) is None
+        self._counting.want(
+            list(dict.fromkeys(other_paths)), selected.path if selected is not None and is_countable else None
+        )
 
     @on(ListChanged)
     @on(WordBox.WordsChanged)
@@ -368,9 +372,9 @@ class SessionsScreen(ListScreen):
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        live = sum(capture.is_live for capture in self._listed)
+        live_count = sum(capture.is_live for capture in self._listed)
         spans = [
-            Span(f"  {live} live · {len(self._listed) - live:,} recorded"),
+            Span(f"  {live_count} live · {len(self._listed) - live_count:,} recorded"),
         ]
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))

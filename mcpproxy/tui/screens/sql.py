@@ -135,9 +135,9 @@ class SqlScreen(TitledScreen):
         """The names that Tab can complete; columns of relations that the text names come first."""
         relations = self.client.relations
         words = set(text.lower().split())
-        likely = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
-        others = [name for relation in relations for name, _, _ in relation.columns]
-        return [*likely, *(relation.name for relation in relations), *self.client.keywords, *others]
+        likely_columns = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
+        all_columns = [name for relation in relations for name, _, _ in relation.columns]
+        return [*likely_columns, *(relation.name for relation in relations), *self.client.keywords, *all_columns]
 
     # ---- updates
 
@@ -145,8 +145,8 @@ class SqlScreen(TitledScreen):
     def _show(self) -> None:
         client = self.client
         if client.written is not None:
-            written, client.written = client.written, None
-            self._result_actions.on_written(written)
+            written_result, client.written = client.written, None
+            self._result_actions.on_written(written_result)
         if client.answer is not None and (self.answer is None or self.answer.answer is not client.answer):
             self.answer, self._answered_sql = AnswerRows(client.answer), self._sql
             self._put(self.answer, self.answer.columns())
@@ -176,8 +176,8 @@ class SqlScreen(TitledScreen):
             spans.append(Span("  the previous result is below", "accent"))
         elif answer is not None:
             result, columns = answer.answer, answer.answer.columns
-            more = "the first " if result.is_cut else ""
-            spans.append(Span(f"  {more}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
+            prefix = "the first " if result.is_cut else ""
+            spans.append(Span(f"  {prefix}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
             spans.append(Span(f"  {units.duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
             if answer.first or len(self.table.shown) < len(columns):
                 last = answer.first + len(self.table.shown)
@@ -187,10 +187,10 @@ class SqlScreen(TitledScreen):
         elif answer is None:
             spans.append(Span("  Tab, Enter: an example", "dim"))
         self.set_title(spans)
-        lines = [[Span(line, "bad")] for line in client.error] + [[Span(note, "bad")] for note in client.notes]
-        told_words = self.query_one("#messages", SafeText)
-        told_words.show_lines(lines)
-        told_words.display = bool(lines)
+        lines = [[Span(line, "bad")] for line in (*client.error, *client.notes)]
+        messages = self.query_one("#messages", SafeText)
+        messages.show_lines(lines)
+        messages.display = bool(lines)
 
     # ---- queries
 
@@ -210,8 +210,8 @@ class SqlScreen(TitledScreen):
     def _tabbed(self, event: Editor.Tabbed) -> None:
         messages, completion = self.query_one("#messages", SafeText), event.completion
         options = completion.options if completion is not None else ()
-        is_run = self.query_one(Editor).text.strip() == self._sql and self.answer is not None
-        if completion is None or is_run or (options and options == self._options):
+        has_run = self.query_one(Editor).text.strip() == self._sql and self.answer is not None
+        if completion is None or has_run or (options and options == self._options):
             messages.display = False
             self._options = ()
             self.table.focus()
@@ -231,11 +231,11 @@ class SqlScreen(TitledScreen):
         """Go to the frame of a row, or else show the row in full; put the example of a view into the box."""
         row, rows = self._selected_row(), self.answer
         if rows is not None and row is not None:
-            place = place_of(rows.answer, row)
-            if place is None or (place.capture is None and len(self.paths) > 1):
+            ref = place_of(rows.answer, row)
+            if ref is None or (ref.capture is None and len(self.paths) > 1):
                 self.action_full_row()
             else:
-                self._result_actions.go_to_frame(place)
+                self._result_actions.go_to_frame(ref)
         elif self.table.cursor < len(self.client.relations):
             relation = self.client.relations[self.table.cursor]
             editor = self.query_one(Editor)

@@ -133,16 +133,16 @@ class TimelineScreen(CaptureScreen):
         plain_columns = columns(width, "")
         rows.cells = next((max(1, size) for column, size in layout(plain_columns, width) if column.name == "chart"), 1)
         table.set_columns(columns(width, axis(window, low, rows.cells)))
-        self.put(rows, rows.running(), key=lambda place: place)
+        self.put(rows, rows.running(), key=lambda item: item)
         self._go_to_goal()
         self._show_legend()
         self.show_title()
 
     def _fold_others(self) -> None:
         """Fold the servers that were found since, so that the open one stays in sight."""
-        new = set(self.timelines.all) - self._seen
-        self._seen |= new
-        self._rows.folded |= new - {self.timelines.own}
+        new_timelines = set(self.timelines.all) - self._seen
+        self._seen |= new_timelines
+        self._rows.folded |= new_timelines - {self.timelines.own}
 
     def _goal_number(self) -> int | None:
         """The exchange to go to first, or None if there is none or what follows it has not been read yet."""
@@ -164,10 +164,10 @@ class TimelineScreen(CaptureScreen):
         if number is None or self.table.room.height < 2:
             return
         self._goal = None
-        place = (self.timelines.own, number)
-        if place in self._rows.items:
+        item = (self.timelines.own, number)
+        if item in self._rows.items:
             self.has_moved = True
-            self.table.go_centered(self._rows.items.index(place))
+            self.table.go_centered(self._rows.items.index(item))
 
     def _show_legend(self) -> None:
         is_heat = any(number <= KINDS for _, number in self._rows.items)
@@ -176,8 +176,8 @@ class TimelineScreen(CaptureScreen):
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        speaker, timelines = self.reading.conversation.capture.client, self.timelines
-        client = fit(peer_text(speaker), NAME) if speaker is not None else None
+        peer, timelines = self.reading.conversation.capture.client, self.timelines
+        client = fit(peer_text(peer), NAME) if peer is not None else None
         host = timelines.captures.client
         name = client or (fit(sanitise(host.exe), NAME) if host is not None else "client unknown")
         servers = count_text(len(timelines.all), "server") + (
@@ -191,10 +191,13 @@ class TimelineScreen(CaptureScreen):
         spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
         if self._follows and any(timeline.reading.is_live for timeline in timelines.all):
             spans.append(Span("  ● following", "accent"))
-        behind = [timeline.reading for timeline in timelines.all if not (timeline.is_cut or timeline.reading.has_ended)]
-        rows, understood = sum(len(reading.index) for reading in behind), sum(reading.understood for reading in behind)
-        if not timelines.has_looked or understood + 1000 < rows:
-            spans.append(Span(f"  analysed {100 * understood // max(1, rows)}% …", "dim"))
+        unfinished_readings = [
+            timeline.reading for timeline in timelines.all if not (timeline.is_cut or timeline.reading.has_ended)
+        ]
+        row_count = sum(len(reading.index) for reading in unfinished_readings)
+        understood = sum(reading.understood for reading in unfinished_readings)
+        if not timelines.has_looked or understood + 1000 < row_count:
+            spans.append(Span(f"  analysed {100 * understood // max(1, row_count)}% …", "dim"))
         self.set_title(spans)
 
     # ---- keys
@@ -210,11 +213,11 @@ class TimelineScreen(CaptureScreen):
     def _middle(self) -> int:
         """The fixed point of zooming: the middle of the item at the cursor, or else of the window."""
         low, high = self.window
-        place = self.selected
-        if place is not None and place[1] >= 0:
-            bar = place[0].bar(place[1])
-            end = bar.end_ns if bar.end_ns is not None else place[0].last_ns
-            return (max(low, bar.start_ns) + min(high, end)) // 2
+        item = self.selected
+        if item is not None and item[1] >= 0:
+            bar = item[0].bar(item[1])
+            end_ns = bar.end_ns if bar.end_ns is not None else item[0].last_ns
+            return (max(low, bar.start_ns) + min(high, end_ns)) // 2
         return (low + high) // 2
 
     def action_zoom(self, by: int) -> None:
@@ -236,15 +239,15 @@ class TimelineScreen(CaptureScreen):
 
     def action_fit(self) -> None:
         """Fit the window to the item at the cursor."""
-        place = self.selected
-        if place is None or place[1] < 0:
-            timeline = place[0] if place is not None else self.timelines.own
+        item = self.selected
+        if item is None or item[1] < 0:
+            timeline = item[0] if item is not None else self.timelines.own
             self._show(timeline.offset_ns, timeline.last_ns)
             return
-        bar = place[0].bar(place[1])
-        end = bar.end_ns if bar.end_ns is not None else place[0].last_ns
-        margin = max(SHORTEST_NS // 2, (end - bar.start_ns) // 4)
-        self._show(bar.start_ns - margin, end + margin)
+        bar = item[0].bar(item[1])
+        end_ns = bar.end_ns if bar.end_ns is not None else item[0].last_ns
+        margin = max(SHORTEST_NS // 2, (end_ns - bar.start_ns) // 4)
+        self._show(bar.start_ns - margin, end_ns + margin)
 
     def action_startup(self) -> None:
         """Show how the servers started."""
@@ -268,10 +271,10 @@ class TimelineScreen(CaptureScreen):
 
     def action_fold(self) -> None:
         """Show only a server's row, or its exchanges too."""
-        place = self.selected
-        if place is None:
+        item = self.selected
+        if item is None:
             return
-        timeline = place[0]
+        timeline = item[0]
         self._rows.folded ^= {timeline}
         self.has_moved = True
         self.update_rows()
@@ -287,8 +290,8 @@ class TimelineScreen(CaptureScreen):
     def on_click(self, event: events.Click) -> None:
         """Fold the server whose row is clicked. The second click of a double click unfolds it again, and opens it."""
         offset = event.get_content_offset(self.table)
-        at = int(self.table.scroll_y) + offset.y - 1 if offset is not None and offset.y > 0 else -1
-        if 0 <= at < len(self._rows) and self._rows.items[at][1] == HEAD:
+        row = int(self.table.scroll_y) + offset.y - 1 if offset is not None and offset.y > 0 else -1
+        if 0 <= row < len(self._rows) and self._rows.items[row][1] == HEAD:
             self.action_fold()
 
     def action_whole(self) -> None:
@@ -306,10 +309,10 @@ class TimelineScreen(CaptureScreen):
     @on(Table.RowSelected)
     def _choose(self) -> None:
         """Show the traffic at the cursor; on a row of the heat map, the traffic of its kind."""
-        place = self.selected
-        if place is None:
+        item = self.selected
+        if item is None:
             return
-        timeline, number = place
+        timeline, number = item
         text = timeline.reading.kinds.all[KINDS - number].filter if number <= KINDS else None
         if text is not None and timeline is self.timelines.own:
             self.app.select(text)
@@ -319,10 +322,10 @@ class TimelineScreen(CaptureScreen):
 
     def _first(self, timeline: Timeline) -> int:
         """The first row in the window."""
-        at = timeline.reading.index.at_time(max(0, self.window[0] - timeline.offset_ns))
+        entry = timeline.reading.index.at_time(max(0, self.window[0] - timeline.offset_ns))
         rows = timeline.reading.shown
-        place = bisect_left(rows, at)
-        return rows[place] if place < len(rows) else 0
+        position = bisect_left(rows, entry)
+        return rows[position] if position < len(rows) else 0
 
 
 def columns(width: int, head: str) -> tuple[Column, ...]:

@@ -54,10 +54,10 @@ class TitledScreen(Screen[None]):
     def way(self) -> Way:
         """The places from the list of sessions to this one."""
         stack = self.app.screen_stack
-        below = stack[: stack.index(self)] if self in stack else stack
+        lower_screens = stack[: stack.index(self)] if self in stack else stack
         crumbs: Way = []
         is_named = False
-        for screen in [*(lower for lower in below if isinstance(lower, TitledScreen)), self]:
+        for screen in [*(lower for lower in lower_screens if isinstance(lower, TitledScreen)), self]:
             is_named = screen._add_to(crumbs, is_named=is_named)
         if self.part:
             crumbs.append(Crumb(self.part, self))
@@ -96,11 +96,11 @@ class TitledScreen(Screen[None]):
         except NoMatches:
             return  # the screen was closed
         spans, width = list(spans), self.app.size.width - PADDING
-        needed = sum(cells(span.text) for span in spans)
-        places = fitted(self.way(), max(width - needed, min(LEAST, width)))
-        left = width - needed - sum(cells(place.span.text) for place in places)
-        rest = [*spans, *(fill(left) if fill is not None else ())]
-        line.show_pieces([*places, *map(Piece, rest)], width)
+        needed_cells = sum(cells(span.text) for span in spans)
+        crumbs = fitted(self.way(), max(width - needed_cells, min(LEAST, width)))
+        cells_left = width - needed_cells - sum(cells(crumb.span.text) for crumb in crumbs)
+        title_spans = [*spans, *(fill(cells_left) if fill is not None else ())]
+        line.show_pieces([*crumbs, *map(Piece, title_spans)], width)
 
     @on(ClickableLine.Clicked, "#title")
     def _go_to_place(self, event: ClickableLine.Clicked) -> None:

@@ -211,25 +211,30 @@ class TrafficScreen(CaptureScreen):
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        listing, now = self.listing, self.filter
-        place = TitleState(
-            listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress
+        listing, traffic_filter = self.listing, self.filter
+        state = TitleState(
+            listing.paused,
+            traffic_filter.scan,
+            traffic_filter.is_searching,
+            listing.beside,
+            listing.order_text,
+            self.exporting.progress,
         )
-        self.set_title(title(self.reading, place), lambda room: peers(self.reading, self.session, room))
-        capture, unrecorded = self.reading.conversation.capture, self.reading.conversation.losses.bodies
+        self.set_title(title(self.reading, state), lambda room: peers(self.reading, self.session, room))
+        capture, unrecorded_bodies = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
         warnings += [losses_text(self.reading.conversation.missing)] if self.reading.conversation.missing else []
-        warnings += [f"▲ {unrecorded_text(unrecorded)}"] if unrecorded else []
+        warnings += [f"▲ {unrecorded_text(unrecorded_bodies)}"] if unrecorded_bodies else []
         warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
-        lost = self.query_one("#lost", SafeText)
+        warning_box = self.query_one("#lost", SafeText)
         # In a low terminal, two rows of the list come before these lines.
         room = min(MAX_LOSS_LINES, self.size.height - LOWEST)
-        lost.display = bool(warnings) and room > 0
-        if lost.display:
-            lost.styles.max_height = room
-            lost.show_lines([[Span(text, "bad")] for text in warnings])
+        warning_box.display = bool(warnings) and room > 0
+        if warning_box.display:
+            warning_box.styles.max_height = room
+            warning_box.show_lines([[Span(text, "bad")] for text in warnings])
 
     def on_resize(self) -> None:
         """Fit list and detail to the terminal, and give the lines about losses as much room as there is."""
@@ -284,20 +289,25 @@ class TrafficScreen(CaptureScreen):
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
             notify(self.app, f"expected the number of a frame, such as 123, not {text}", bad=True)
             return
-        index, shown, wanted = self.reading.index, self.reading.shown, int(digits)
-        entry = index.entry_of_seq(wanted)
-        place = bisect_left(shown, entry) if entry is not None else len(shown)
-        if entry is not None and place < len(shown) and shown[place] == entry:
+        index, shown_entries, seq = self.reading.index, self.reading.shown, int(digits)
+        entry = index.entry_of_seq(seq)
+        position = bisect_left(shown_entries, entry) if entry is not None else len(shown_entries)
+        if entry is not None and position < len(shown_entries) and shown_entries[position] == entry:
             self.reach(entry)
             return
-        after = bisect_left(shown, wanted, key=lambda row: index.entry(row).seq)
-        numbers = [index.entry(shown[at]).seq for at in (after - 1, after) if 0 <= at < len(shown)]
-        if not numbers:
+        next_position = bisect_left(shown_entries, seq, key=lambda row: index.entry(row).seq)
+        neighbour_seqs = [
+            index.entry(shown_entries[neighbour]).seq
+            for neighbour in (next_position - 1, next_position)
+            if 0 <= neighbour < len(shown_entries)
+        ]
+        if not neighbour_seqs:
             notify(self.app, "there are no rows yet")
             return
-        nearest, last = min(numbers, key=lambda number: abs(number - wanted)), index.entry(shown[-1]).seq
-        what = f"no record {wanted:,}" if entry is None else f"record {wanted:,} has no row of its own"
-        notify(self.app, f"{what}; the {'last' if nearest == last else 'nearest'} is {nearest:,}")
+        nearest_seq = min(neighbour_seqs, key=lambda neighbour_seq: abs(neighbour_seq - seq))
+        last_seq = index.entry(shown_entries[-1]).seq
+        problem = f"no record {seq:,}" if entry is None else f"record {seq:,} has no row of its own"
+        notify(self.app, f"{problem}; the {'last' if nearest_seq == last_seq else 'nearest'} is {nearest_seq:,}")
 
     def action_pair(self) -> None:
         """Go from a request to its response, or back."""
@@ -324,11 +334,11 @@ class TrafficScreen(CaptureScreen):
             self._go_wrong(entry, by)
             return
         rows = scan.rows
-        at = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
-        while 0 <= at < len(rows):
-            if self._go_on_to(rows[at], entry, by):
+        position = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
+        while 0 <= position < len(rows):
+            if self._go_on_to(rows[position], entry, by):
                 return
-            at += by
+            position += by
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
 
     def _go_wrong(self, entry: int | None, by: int) -> None:

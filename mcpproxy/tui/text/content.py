@@ -91,45 +91,45 @@ class MessageWriter:
 
     def rest(self, value: Any, *names: str, indent: int = 0) -> None:
         """Write the members that have not been written yet; `_meta` is not shown as text."""
-        rest = without(value, *names, "_meta")
-        if rest:
-            write_value(self.lines, rest, indent)
+        other_members = without(value, *names, "_meta")
+        if other_members:
+            write_value(self.lines, other_members, indent)
 
     # ---- blocks
 
     def blocks(self, content: Any, indent: int = 0) -> None:
         """Write the blocks of a content, each with a heading if there are several."""
-        parts = content if is_array(content) else [content]
-        for number, part in enumerate(parts, 1):
-            self.block(part, f"{number} of {len(parts)}" if len(parts) > 1 else "", indent)
+        content_blocks = content if is_array(content) else [content]
+        for number, block in enumerate(content_blocks, 1):
+            self.block(block, f"{number} of {len(content_blocks)}" if len(content_blocks) > 1 else "", indent)
 
-    def block(self, block: Any, place: str = "", indent: int = 0) -> None:
+    def block(self, block: Any, position: str = "", indent: int = 0) -> None:
         """Write one block."""
         kind = member(block, "type")
         text, data = member(block, "text"), member(block, "data")
         if kind == "text" and isinstance(text, str):
-            self._heading(f"text {place}" if place else "", block, indent)
+            self._heading(f"text {position}" if position else "", block, indent)
             if text:
                 self.text(text, indent)
             else:
                 self.lines.write_line("empty text", "dim", indent)
             self.rest(block, "type", "text", "annotations", indent=indent)
         elif kind in ("image", "audio") and isinstance(data, str):
-            self._heading(f"{kind} {place}" if place else "", block, indent)
+            self._heading(f"{kind} {position}" if position else "", block, indent)
             self.attachment(kind, member(block, "mimeType"), data, indent)
             self.rest(block, "type", "data", "mimeType", "annotations", indent=indent)
         elif kind == "resource":
-            self._heading(f"resource {place}".rstrip(), block, indent)
+            self._heading(f"resource {position}".rstrip(), block, indent)
             self.resource(member(block, "resource"), indent)
             self.rest(block, "type", "resource", "annotations", indent=indent)
         elif kind in ("tool_use", "tool_result", "resource_link") or not isinstance(block, Pairs):
             words = str(kind).replace("_", " ") if isinstance(block, Pairs) else "block"
-            self.lines.write_line(f"{words} {place}".rstrip(), "dim", indent)
+            self.lines.write_line(f"{words} {position}".rstrip(), "dim", indent)
             self.rest(block, "type", indent=indent + STEP) if isinstance(block, Pairs) else write_value(
                 self.lines, block, indent + STEP
             )
         else:
-            self.lines.write_line(f"block {place}".rstrip(), "dim", indent)
+            self.lines.write_line(f"block {position}".rstrip(), "dim", indent)
             self.rest(block, indent=indent + STEP)
 
     def _heading(self, words: str, block: Any, indent: int) -> None:

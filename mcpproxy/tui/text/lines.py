@@ -58,9 +58,9 @@ class TextLines(OnDemand[Sequence[Span]]):
         text, indent, kind = self._texts[at], " " * self._indents[at], self._kinds[at] & ~_CONTINUES
         if len(text) > self.width:
             text = text.rstrip(" ")
-        named = self._named.get(at)
-        if named is not None:
-            return (Span(indent), Span(text[:named], "accent"), Span(text[named:], _ROLES[kind]))
+        label_size = self._named.get(at)
+        if label_size is not None:
+            return (Span(indent), Span(text[:label_size], "accent"), Span(text[label_size:], _ROLES[kind]))
         if kind != _JSON:
             return (Span(indent), Span(text, _ROLES[kind]))
         member = _MEMBER.match(text) if not self._kinds[at] & _CONTINUES else None
@@ -150,8 +150,8 @@ class TextLines(OnDemand[Sequence[Span]]):
         return safe
 
     def _put(self, text: str, kind: int, indent: int, hanging: int) -> None:
-        deepest = self.width // 2
-        indent, hanging = min(indent, deepest), min(hanging, deepest)
+        max_indent = self.width // 2
+        indent, hanging = min(indent, max_indent), min(hanging, max_indent)
         self._characters += len(text)
         if self._characters > MAX_TEXT_CHARS:
             raise TextLimitReached
@@ -166,13 +166,13 @@ class TextLines(OnDemand[Sequence[Span]]):
 
 def _split(text: str) -> Iterator[str]:
     """The lines of a text, without a last empty one; one by one, as there may be millions."""
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at)
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
         if end < 0:
             end = len(text)
-        yield text[at : end - 1] if end > at and text[end - 1] == "\r" and end < len(text) else text[at:end]
-        at = end + 1
+        yield text[start : end - 1] if end > start and text[end - 1] == "\r" and end < len(text) else text[start:end]
+        start = end + 1
 
 
 def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
@@ -183,23 +183,23 @@ def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
         first: the width of the first piece, in cells.
         others: the width of all other pieces, in cells; None for the same width.
     """
-    at, width, is_plain = 0, first, is_narrow(text)
+    start, width, is_plain = 0, first, is_narrow(text)
     while True:
-        rest = len(text) - at
+        remaining = len(text) - start
         if is_plain:
-            end = at + width
-            if rest <= width:
+            end = start + width
+            if remaining <= width:
                 break
         else:
-            window = text[at : at + 2 * width]
-            end = at + len(next(pieces(window, width)))
+            window = text[start : start + 2 * width]
+            end = start + len(next(pieces(window, width)))
             if end >= len(text):
                 break
-        blank = text.rfind(" ", at, end + 1)
-        if blank > at and not text[at:blank].isspace():
+        blank = text.rfind(" ", start, end + 1)
+        if blank > start and not text[start:blank].isspace():
             end = blank + 1
-        yield text[at:end]
-        at, width = end, others or width
-        if at >= len(text):
+        yield text[start:end]
+        start, width = end, others or width
+        if start >= len(text):
             return
-    yield text[at:]
+    yield text[start:]

@@ -146,22 +146,24 @@ class DetailBox(Vertical):
         number = reading.call(entry)
         outcome = reading.outcome(number) if number is not None else None
         findings = reading.findings
-        marks = (findings.at(entry), entry < findings.checked) if self.view in ("exchange", "findings") else None
-        wanted = (entry, self.view, self.page, self.width, outcome, entry < reading.understood, marks)
-        if wanted == self._shown:
+        finding_state = (
+            (findings.at(entry), entry < findings.checked) if self.view in ("exchange", "findings") else None
+        )
+        state = (entry, self.view, self.page, self.width, outcome, entry < reading.understood, finding_state)
+        if state == self._shown:
             return
-        self._shown = wanted
+        self._shown = state
         has_beside = self.query_one("#beside").display = self._has_beside(entry)
         width = max(NARROWEST, self.width - (MARGIN_BESIDE if has_beside else MARGIN))
 
-        def read(view: str = self.view, page: int = self.page) -> None:
+        def read_detail(view: str = self.view, page: int = self.page) -> None:
             try:
                 content = detail(reading, entry, view, page, width, with_findings=not has_beside)
             except OSError as error:
                 content = Detail([[Span(str(error), "bad")]])
             self.post_message(DetailRead(entry, content))
 
-        self.work = self._thread.submit(read)
+        self.work = self._thread.submit(read_detail)
 
     @on(DetailRead)
     def _read(self, event: DetailRead) -> None:
@@ -177,8 +179,8 @@ class DetailBox(Vertical):
     def _show_tabs(self, entry: int, note: str | None) -> None:
         page = f"page {self.page + 1:,} of {self.pages:,}  [ ]" if self.pages > 1 else ""
         tabs = [Piece(Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim"))]
-        left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
-        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, left), VIEWS, strict=True))
+        cells_left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
+        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, cells_left), VIEWS, strict=True))
         if page:
             tabs.append(Piece(Span(page, "plain")))
         if note:
@@ -199,13 +201,13 @@ class DetailBox(Vertical):
         return note
 
 
-def tab_spans(chosen: str, width: int) -> list[Span]:
+def tab_spans(chosen_view: str, width: int) -> list[Span]:
     """The views with their keys; if there is no room for all names, only the name of the chosen view."""
-    for apart, is_short in (("  ", False), (" ", False), (" ", True)):
+    for separator, is_short in (("  ", False), (" ", False), (" ", True)):
         words = [
-            f"{number}{'' if is_short and view != chosen else f' {view}'}{apart}"
+            f"{number}{'' if is_short and view != chosen_view else f' {view}'}{separator}"
             for number, view in enumerate(VIEWS, 1)
         ]
         if sum(map(len, words)) <= width:
             break
-    return [Span(word, "accent" if view == chosen else "dim") for word, view in zip(words, VIEWS, strict=True)]
+    return [Span(word, "accent" if view == chosen_view else "dim") for word, view in zip(words, VIEWS, strict=True)]

@@ -107,19 +107,19 @@ class Editor(TextArea):
             super().action_cursor_down(select)
 
     def _turn(self, by: int) -> bool:
-        at = self._at + by
-        if not 0 <= at <= len(self.past):
+        position = self._at + by
+        if not 0 <= position <= len(self.past):
             return False
         if not self._at:
             self._typed = self.text
-        self._at = at
-        self.put(self.past[-at] if at else self._typed)
+        self._at = position
+        self.put(self.past[-position] if position else self._typed)
         return True
 
     def _complete(self) -> None:
         row, column = self.cursor_location
-        before = self.document.get_line(row)[:column]
-        match = re.search(r"\w*$", before)
+        line_start = self.document.get_line(row)[:column]
+        match = re.search(r"\w*$", line_start)
         word = match[0] if match else ""
         completion = completion_of(word, self._names(self.text)) if word else None
         if completion is not None and completion.text != word:

@@ -108,14 +108,14 @@ class FilterBox(LineBox):
 
     def complete(self, word: str, text: str) -> None:
         """Replace the word before the cursor by a text."""
-        at = self.cursor_position
-        self.value = self.value[: at - len(word)] + sanitise(text, MAX_INPUT_CHARS) + self.value[at:]
-        self.cursor_position = at - len(word) + len(text)
+        position = self.cursor_position
+        self.value = self.value[: position - len(word)] + sanitise(text, MAX_INPUT_CHARS) + self.value[position:]
+        self.cursor_position = position - len(word) + len(text)
 
     def action_earlier(self, by: int) -> None:
         """Show the previous or next expression."""
-        at = self._at + by
-        if -1 <= at < len(self.history):
-            self._at = at
-            self.value = sanitise(self.history[at], MAX_INPUT_CHARS) if at >= 0 else ""
+        position = self._at + by
+        if -1 <= position < len(self.history):
+            self._at = position
+            self.value = sanitise(self.history[position], MAX_INPUT_CHARS) if position >= 0 else ""
             self.cursor_position = len(self.value)

@@ -106,23 +106,23 @@ class Foot(Widget):
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - it is one line high
         """Draw the line. If each key were a widget, most widgets that a screen styles and lays out would be keys."""
-        width, ground, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
+        width, background, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
         parts = []
-        left = width
+        cells_left = width
         for key in self._keys:
-            style, named = base, self.get_component_rich_style("foot--key", partial=True)
+            style, key_style = base, self.get_component_rich_style("foot--key", partial=True)
             if key is self._pointed:
                 style += self.get_component_rich_style("foot--hover", partial=True)
             if key.is_disabled:
                 style += self.get_component_rich_style("foot--disabled", partial=True)
-            styles: dict[Role, Style] = {"accent": style + named, "plain": style}
-            size = min(left, cells(key.text))
+            styles: dict[Role, Style] = {"accent": style + key_style, "plain": style}
+            size = min(cells_left, cells(key.text))
             parts += segments((Span(key.display, "accent"), Span(f" {key.description}")), size, styles)
-            left -= size
-            if left > 0:
-                parts += segments((), 1, {"plain": ground})
-                left -= 1
-        return strip([*parts, *segments((), left, {"plain": ground})], width)
+            cells_left -= size
+            if cells_left > 0:
+                parts += segments((), 1, {"plain": background})
+                cells_left -= 1
+        return strip([*parts, *segments((), cells_left, {"plain": background})], width)
 
     # ---- the mouse
 
@@ -165,14 +165,14 @@ class Foot(Widget):
             is_typed = is_typing and len(display) == 1 and binding.key != "enter"
             if binding.show and binding.action not in keys and not is_typed:
                 keys[binding.action] = _Key(binding.key, display, binding.description, binding.action, not is_enabled)
-        fitting, left = [], self.app.size.width
+        fitting_keys, cells_left = [], self.app.size.width
         for key in sorted(keys.values(), key=_rank):
-            left -= cells(key.text)
-            if left < 0:
+            cells_left -= cells(key.text)
+            if cells_left < 0:
                 break
-            fitting.append(key)
-            left -= 1
-        return sorted(fitting, key=_is_always)
+            fitting_keys.append(key)
+            cells_left -= 1
+        return sorted(fitting_keys, key=_is_always)
 
 
 def _rank(key: _Key) -> int:
