@@ -1,7 +1,7 @@
 """SQL: queries on the open capture, or on all listed captures, in the same sandbox as `mcpproxy query`.
 
-Until the first query, it lists the tables and views, and what a row of each represents. A separate process loads
-captures and runs queries; the screen only shows its output.
+Until the first query, the screen lists the tables and views, and what a row of each represents. A separate process
+loads captures and runs queries; the screen only shows its output.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class SqlScreen(TitledScreen):
 
         Args:
             paths: the captures to query.
-            reading: the only one, if it is open.
+            reading: the reading of the capture, if it is the only one and open.
         """
         super().__init__()
         self.paths = list(paths)
@@ -105,7 +105,7 @@ class SqlScreen(TitledScreen):
         self._show()
 
     def on_screen_resume(self) -> None:
-        """Receive messages from the client again, which another SQL screen above this one may have used."""
+        """Receive the client's messages again; another SQL screen above this one may have used the client."""
         client, answer = self.client, self.answer.answer if self.answer is not None else None
         client.on_change = self._report_reply
         if client.answer is not answer and not client.is_busy:
@@ -162,7 +162,7 @@ class SqlScreen(TitledScreen):
         self.table.scroll_to(y=0, animate=False)
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now, and the messages about it."""
+        """Update the title and the messages to match the screen."""
         if not self.query("#title"):
             return  # the screen was closed
         client, answer = self.client, self.answer
@@ -228,7 +228,7 @@ class SqlScreen(TitledScreen):
 
     @on(Table.RowSelected)
     def _chosen(self) -> None:
-        """Go to the frame of a row, or else show the row in full; put the example of a view into the box."""
+        """Go to the frame of a row, or else show the row in full; on a view, put its example into the box."""
         row, rows = self._selected_row(), self.answer
         if rows is not None and row is not None:
             ref = place_of(rows.answer, row)
@@ -249,7 +249,7 @@ class SqlScreen(TitledScreen):
         self.query_one(Editor).submit()
 
     def action_new_line(self) -> None:
-        """Do nothing: the editor handles it."""
+        """Focus the editor, which handles the key itself if it has the focus."""
         self.query_one(Editor).focus()
 
     def action_turn(self) -> None:

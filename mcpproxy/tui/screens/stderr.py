@@ -35,7 +35,7 @@ NEARBY_COLUMNS: Final = (
     Column("status", "status", 12, drop=1),
 )
 MAX_FULL_LINE_CHARS: Final = 1000
-"""The number of characters up to which a cut line is shown in full."""
+"""The maximum length of a cut line that is shown in full, in characters."""
 
 
 class StderrScreen(CaptureScreen):
@@ -82,7 +82,7 @@ class StderrScreen(CaptureScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the lines so far."""
+        """Show the lines that have been read so far."""
         self.frames.can_focus = False
         self.frames.show(self._frames)
         self.table.show(self._rows)
@@ -128,7 +128,7 @@ class StderrScreen(CaptureScreen):
 
     @on(Progressed)
     def update_rows(self) -> None:
-        """Show the lines so far."""
+        """Show the lines that have been read so far."""
         self.table.renew()
         empty_box = self.query_one("#nothing", SafeText)
         is_http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr)
@@ -171,7 +171,7 @@ class StderrScreen(CaptureScreen):
             self._show_beside()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the frames next to the lines."""
+        """Show the frames next to the lines if there is room for them."""
         self.frames.display = event.size.width >= SIDE_BY_SIDE
         self._beside = None
         self.draw_later(self._show_beside)
@@ -219,7 +219,7 @@ class StderrScreen(CaptureScreen):
             self.app.show(entry)
 
     def action_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
+        """Switch between times since the start, times since the row above, and the wall clock."""
         times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
         self.table.set_columns(columns_for(LINES, times))
@@ -238,14 +238,14 @@ class StderrScreen(CaptureScreen):
         self._select(text)
 
     def clear_filter(self) -> bool:
-        """Show all lines again; returns False if they are shown already."""
+        """Show all lines again; returns False if they all are shown already."""
         had_words = self._search is not None
         if had_words:
             self._select("")
         return had_words
 
     def _select(self, text: str) -> None:
-        """Show the lines that contain all of some words, or all lines if there are no words."""
+        """Show the lines that contain all words of a text, or all lines if the text is empty."""
         entry, is_following = self.entry, self.table.following
         self.stop()
         self._search = LogSearch(self.reading, text) if text else None

@@ -26,9 +26,9 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 BEYOND: Final = 1000
-"""How many rows after the one from which the screen was opened are read before the cursor goes there."""
+"""How many rows after the row from which the screen was opened must be read before the cursor goes to that row."""
 LEGIBLE: Final = 14
-"""The terminal height from which a legend is shown."""
+"""The minimum terminal height at which a legend is shown, in lines."""
 NAME: Final = 26
 """The maximum width of the client's name in the title, in cells."""
 
@@ -58,23 +58,19 @@ class TimelineScreen(CaptureScreen):
     LIST = "#timeline"
 
     def __init__(self, capture: OpenCapture) -> None:
-        """Create the screen of the client of a capture.
-
-        Args:
-            capture: the capture.
-        """
+        """Create the screen of the client of a capture."""
         super().__init__(capture.reading)
         self.timelines = Timelines(
-            capture.reading, lambda: [known.path for known in self.app.capture_list.captures], self.app.checking
+            capture.reading, lambda: [listed.path for listed in self.app.capture_list.captures], self.app.checking
         )
         self._rows = TimelineRows(self.timelines)
         self._window: Window | None = None
-        """The stretch that the user has chosen; None for everything."""
+        """The period that the user has chosen; None for everything."""
         self._follows = False
         self._goal = capture.row
-        """The row from which it was opened, until the cursor is there."""
+        """The row from which the screen was opened, until the cursor is there."""
         self._seen: set[Timeline] = set()
-        """The servers that are shown: those found later are folded, except the open one."""
+        """The servers that have been shown. A server that is found later starts folded, except the open one."""
         bind_switches(self._bindings, "timeline")
 
     def compose(self) -> ComposeResult:
@@ -100,7 +96,7 @@ class TimelineScreen(CaptureScreen):
 
     @property
     def window(self) -> Window:
-        """The stretch that is drawn."""
+        """The period that is drawn."""
         return self._rows.window
 
     @property
@@ -139,20 +135,20 @@ class TimelineScreen(CaptureScreen):
         self.show_title()
 
     def _fold_others(self) -> None:
-        """Fold the servers that were found since, so that the open one stays in sight."""
+        """Fold the servers found since the last update, so that the open one stays in sight."""
         new_timelines = set(self.timelines.all) - self._seen
         self._seen |= new_timelines
         self._rows.folded |= new_timelines - {self.timelines.own}
 
     def _goal_number(self) -> int | None:
-        """The exchange to go to first, or None if there is none or what follows it has not been read yet."""
+        """The exchange to go to first, or None if there is none or the rows after it have not been read yet."""
         own = self.timelines.own
         if self._goal is None or own.reading.understood < min(len(own.reading.index), self._goal + BEYOND):
             return None
         return own.near(self._goal)
 
     def _aim(self) -> None:
-        """Show the stretch around the row that the screen was opened from, if there are too many exchanges for bars."""
+        """Show the period around the row that the screen was opened from, if there are too many exchanges for bars."""
         own, number = self.timelines.own, self._goal_number()
         is_long = len(own.reading.index) > 2 * MAX_BARS or own.count(*self.timelines.extent()) > MAX_BARS
         if number is not None and self._window is None and is_long:
@@ -203,7 +199,7 @@ class TimelineScreen(CaptureScreen):
     # ---- keys
 
     def _show(self, low: int, high: int) -> None:
-        """Draw another stretch, if it overlaps the captures."""
+        """Draw another period, moved so that its middle is within the captures."""
         first, last = self.timelines.extent()
         size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
         low = max(first - size // 2, min(low, last - size // 2))
@@ -221,7 +217,7 @@ class TimelineScreen(CaptureScreen):
         return (low + high) // 2
 
     def action_zoom(self, by: int) -> None:
-        """Show half the stretch, or twice as much."""
+        """Show half the period, or twice as much."""
         low, high = self.window
         middle = self._middle()
         before, after = middle - low, high - middle
@@ -231,7 +227,7 @@ class TimelineScreen(CaptureScreen):
             self._show(middle - before * 2, middle + after * 2)
 
     def action_pan(self, by: int) -> None:
-        """Move a quarter of the stretch earlier or later."""
+        """Move the period earlier or later by a quarter."""
         low, high = self.window
         step = by * max(1, (high - low) // 4)
         self._follows = False
@@ -270,7 +266,7 @@ class TimelineScreen(CaptureScreen):
         table.go(row)
 
     def action_fold(self) -> None:
-        """Show only a server's row, or its exchanges too."""
+        """Fold the server at the cursor, so that only its own row is shown, or unfold it."""
         item = self.selected
         if item is None:
             return

@@ -32,7 +32,7 @@ from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 from mcpproxy.wording.spans import Span
 
 MAX_LOSS_LINES: Final = 3
-"""How many lines about losses are shown."""
+"""The maximum number of lines about losses."""
 LOWEST: Final = 5
 """The height of title, heading, two rows and footer, in lines."""
 
@@ -41,7 +41,7 @@ class TrafficScreen(CaptureScreen):
     """The frames or exchanges of one capture.
 
     A list and the detail of one of its rows share a `Split`, which has the keys for the detail. All other keys are
-    bound here; most lead to one of the parts that the screen is made of.
+    bound here; most of their actions call one of the parts of the screen.
     """
 
     DEFAULT_CSS = """
@@ -108,7 +108,7 @@ class TrafficScreen(CaptureScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the rows so far."""
+        """Show the rows that have been read so far."""
         self.marking.load()
         self.table.focus()
         self.table.following = self.reading.is_live and self.arrival.is_over
@@ -141,7 +141,7 @@ class TrafficScreen(CaptureScreen):
 
     @property
     def is_capture_itself(self) -> bool:
-        """Whether the name of the capture stands for this screen: it does."""
+        """Whether the name of the capture is the crumb of this screen, which it is."""
         return True
 
     @property
@@ -194,7 +194,7 @@ class TrafficScreen(CaptureScreen):
         self.arrival.select_place(event.row)
 
     def _show_marks(self) -> None:
-        """Redraw, as the marks of rows may have changed."""
+        """Redraw the rows, as their marks may have changed."""
         notes = self.marking.marks.notes
         if self.listing.rows.marks is not notes:
             self.listing.rows.marks = notes
@@ -229,7 +229,7 @@ class TrafficScreen(CaptureScreen):
         warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
         warning_box = self.query_one("#lost", SafeText)
-        # In a low terminal, two rows of the list come before these lines.
+        # In a low terminal, two rows of the list take precedence over these lines.
         room = min(MAX_LOSS_LINES, self.size.height - LOWEST)
         warning_box.display = bool(warnings) and room > 0
         if warning_box.display:
@@ -245,7 +245,7 @@ class TrafficScreen(CaptureScreen):
     # ---- the list
 
     def reach(self, entry: int) -> None:
-        """Put the cursor on an entry, regardless of the filter and of records left out."""
+        """Put the cursor on an entry, even if the filter does not select it or its kind of record is not shown."""
         if not self.listing.go_to(entry):
             self.filter.drop()
             self.listing.reach(entry)
@@ -269,7 +269,7 @@ class TrafficScreen(CaptureScreen):
         self.show_title()
 
     def action_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
+        """Switch between times since the start, times since the row above, and the wall clock."""
         self.listing.turn_times()
 
     def action_follow(self) -> None:
@@ -378,7 +378,7 @@ class TrafficScreen(CaptureScreen):
         self.filter.point(self.row_actions, excludes=excludes)
 
     def clear_filter(self) -> bool:
-        """Undo the order, or the filter's last term; returns False if the rows are as when the screen was opened."""
+        """Undo the order, or the filter's last term; returns False if the rows are those that were shown at first."""
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True

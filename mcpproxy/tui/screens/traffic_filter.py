@@ -1,4 +1,4 @@
-"""The filter of the traffic: applied, extended by a value of a row, and undone term by term."""
+"""The filter of the traffic: applies it, extends it by a value of a row, and undoes it term by term."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
 COUNTED: Final = 100
-"""The number of filters whose matches are remembered."""
+"""The maximum number of filters whose numbers of matches are remembered."""
 OF_CASE: Final = frozenset({"text", "method", "name"})
-"""The keys of `Filter.keys` whose values contain names and texts of the peers: upper and lower case differ."""
+"""The keys of `Filter.keys` whose values contain names and texts of the peers, so that case matters."""
 FAILURES: Final = "has:failure"
 
 
 class TrafficFilter:
-    """Makes a list show only what an expression selects; the screen's thread searches for that."""
+    """Makes a list show only the rows that an expression selects. The screen's thread searches for them."""
 
     def __init__(self, screen: CaptureScreen, listing: TrafficList, marks: Marks, only: str | None) -> None:
         """Start without a filter.
@@ -44,7 +44,7 @@ class TrafficFilter:
         self.scan: Scan | None = None
         """The current filter; None if all rows are shown."""
         self._counts: dict[str, int] = {}
-        """How many rows earlier filters selected."""
+        """The numbers of rows that earlier filters selected, by filter."""
         self._near: tuple[int, int] | None = None
         """The entry at the cursor before the filter, and the row nearest to it so far."""
 
@@ -70,7 +70,7 @@ class TrafficFilter:
             self.select(self._only)
 
     def select(self, text: str) -> None:
-        """Show what an expression selects; everything if it is empty."""
+        """Show the rows that an expression selects, or all rows if it is empty."""
         self._screen.leave_box()
         if not text:
             self._show_all()
@@ -102,7 +102,7 @@ class TrafficFilter:
         self._screen.show_title()
 
     def drop(self) -> None:
-        """Forget the filter, without showing the list again."""
+        """Drop the filter without redrawing the list."""
         self.stop()
         self.scan, self._near, self._listing.selected = None, None, None
 
@@ -129,14 +129,14 @@ class TrafficFilter:
         return self.scan is not None and self.text == self._only
 
     def renew(self) -> None:
-        """Show the rows that were found since the last time."""
+        """Show the rows that were found since the last call."""
         if self.scan is not None:
             self._listing.table.renew()
             self._go_near()
             self._show_nothing()
 
     def _go_near(self) -> None:
-        """Keep the cursor near its entry before the filter, until the user moves it or the nearest row is known."""
+        """Keep the cursor near the entry it was on before, until the user moves it or the nearest row is known."""
         if self._near is None or self.scan is None or self._listing.is_sorted:
             return
         (entry, line), rows, table = self._near, self.scan.rows, self._listing.table
@@ -150,7 +150,7 @@ class TrafficFilter:
         table.go(line)
 
     def _show_nothing(self) -> None:
-        """If the filter selects nothing, say so, and what Esc shows then."""
+        """If the filter selects nothing, show a message about that and about what Esc does."""
         scan = self.scan
         if scan is None or scan.rows or self.is_searching or not scan.frames:
             self._listing.show_nothing(())
@@ -181,8 +181,8 @@ class TrafficFilter:
         if term in terms:
             notify(self._screen.app, f"the filter already has {term}")
             return
-        before = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{known} " for known in terms)
-        self.select(parse(f"{before}{term}").text)
+        prefix = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{earlier_term} " for earlier_term in terms)
+        self.select(parse(f"{prefix}{term}").text)
 
     def point(self, row_actions: RowActions, *, excludes: bool) -> None:
         """Restrict the rows to those with a value of the row at the cursor, or to those without it."""

@@ -14,16 +14,17 @@ FOLLOWING: Final = "● following"
 PAUSED: Final = "‖ paused"
 KILLED: Final = "✝ killed"
 BEHIND: Final = 1000
-"""The number of rows not understood yet from which the title shows the progress."""
+"""The title shows the progress if more rows than this are not understood yet."""
 _LEAST: Final = 12
-"""The least room for each name, in cells."""
+"""The minimum room for each name, in cells."""
 _REVISIONS: Final = 22
+"""The maximum width of the revisions, in cells."""
 _BEFORE: Final = "  "
 _BETWEEN: Final = " → "
 
 
 class TitleState(NamedTuple):
-    """What the screen shows of a capture."""
+    """The state of the screen, as far as the title shows it."""
 
     paused: int | None
     """The number of rows since following was paused; None while the end is followed."""
@@ -57,7 +58,7 @@ def title(reading: Reading, state: TitleState) -> list[Span]:
 
 
 def _state(reading: Reading, state: TitleState) -> list[Span]:
-    """Whether it is live and followed, or how it ended."""
+    """Whether the capture is live and followed, or how it ended."""
     if reading.is_live:
         if state.paused is None:
             return [Span(f"  {FOLLOWING}", "accent")]
@@ -86,7 +87,7 @@ def _matches(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
 
 
 def _counts(reading: Reading) -> list[Span]:
-    """How many frames there are, and how many findings in them so far."""
+    """The number of frames, and of the findings in them so far."""
     spans, findings = [Span(f"  {count_text(reading.index.frames, 'frame')}", "dim")], reading.findings
     if findings.tally.wrong:
         sign = "✗" if findings.tally.errors else "!"
@@ -99,7 +100,7 @@ def _counts(reading: Reading) -> list[Span]:
 def peers(reading: Reading, session: int | None, room: int) -> list[Span]:
     """The two sides of a session, or of the capture, and their revision, in at most `room` cells.
 
-    Names are cut, or else the sides left out.
+    Long names are cut. If there is too little room even for that, the sides are left out.
     """
     sides = reading.conversation.peers(session)
     revision = f" · {fit(revisions_text(sides.revisions), _REVISIONS)}" if sides.revisions else ""

@@ -8,7 +8,7 @@ from mcpproxy.wording.exact_json import Pairs, member, name_text, scalar, withou
 from mcpproxy.wording.parameter_types import TYPES, is_in_words, type_words
 
 MAX_PARAMETER_DEPTH: Final = 6
-"""How many levels of nested parameters are written; deeper ones are written as values."""
+"""The number of levels of nested parameters that are written as parameters; deeper levels are written as values."""
 
 
 def write_definition(lines: TextLines, tool: Any, indent: int = 0) -> None:

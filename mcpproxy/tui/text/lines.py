@@ -18,7 +18,7 @@ MAX_TEXT_LINES: Final = 200_000
 MAX_TEXT_CHARS: Final = 8 << 20
 """The maximum number of characters of one text; the rest is in the raw bytes."""
 TAB: Final = 4
-"""How many cells are between tab stops."""
+"""The distance between tab stops, in cells."""
 
 _ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 _JSON: Final = len(_ROLES)
@@ -32,22 +32,22 @@ class TextLimitReached(Exception):
 
 
 class TextLines(OnDemand[Sequence[Span]]):
-    """The lines, and the writer of them."""
+    """The lines of a text, and the methods that write them."""
 
     def __init__(self, width: int) -> None:
-        """Start empty.
+        """Start with an empty text.
 
         Args:
             width: the width of a line, in cells.
         """
         self.width = max(8, width)
         self.has_hidden = False
-        """Whether something in it is invisible, and is shown as an escape."""
+        """Whether the text contains invisible characters, which are shown as escapes."""
         self._texts: list[str] = []
         self._indents = bytearray()
         self._kinds = bytearray()
         self._named: dict[int, int] = {}
-        """By line: how many of its characters belong to a label."""
+        """The length of the label, in characters, for each line that begins with one."""
         self._characters = 0
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class TextLines(OnDemand[Sequence[Span]]):
     # ---- writing
 
     def write_line(self, text: str, role: Role = "plain", indent: int = 0) -> None:
-        """Write a line of mcpproxy's own text, wrapped; foreign text in it is sanitised already.
+        """Write a line of mcpproxy's own text, wrapped; foreign text in it must be sanitised already.
 
         Raises:
             TextLimitReached: there is no room for it.
@@ -91,7 +91,7 @@ class TextLines(OnDemand[Sequence[Span]]):
         self._put(text, _ROLES.index(role), indent, indent + 2)
 
     def labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
-        """Write a label and a text in one line, both foreign.
+        """Write a foreign label and a foreign text in one line.
 
         Raises:
             TextLimitReached: there is no room for it.
@@ -112,7 +112,7 @@ class TextLines(OnDemand[Sequence[Span]]):
             self._put(self._safe(line), kind, indent, indent)
 
     def json_line(self, text: str, indent: int = 0) -> None:
-        """Write a line of JSON, already sanitised.
+        """Write a line of JSON that is sanitised already.
 
         Raises:
             TextLimitReached: there is no room for it.
@@ -120,7 +120,7 @@ class TextLines(OnDemand[Sequence[Span]]):
         self._put(text, _JSON, indent, indent + 2)
 
     def exact(self, text: str) -> None:
-        """Write a line, already sanitised, broken where it reaches the width; without any limit."""
+        """Write a line that is sanitised already, broken where it reaches the width; no limit applies."""
         kind = 0
         for piece in pieces(text, self.width):
             self._texts.append(piece)
@@ -129,7 +129,7 @@ class TextLines(OnDemand[Sequence[Span]]):
             kind = _CONTINUES
 
     def warn(self) -> None:
-        """Put a warning first if something in the text is invisible."""
+        """Insert a warning as the first line if the text contains invisible characters."""
         if self.has_hidden:
             self._texts.insert(0, fit(_HIDDEN, self.width))
             self._indents.insert(0, 0)
@@ -165,7 +165,7 @@ class TextLines(OnDemand[Sequence[Span]]):
 
 
 def _split(text: str) -> Iterator[str]:
-    """The lines of a text, without a last empty one; one by one, as there may be millions."""
+    """Yields the lines of a text one by one, as there may be millions; omits an empty last line."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -176,7 +176,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
-    """The text in pieces, broken after spaces; a space at the end of a line may exceed the width.
+    """Yields a text in pieces, broken after spaces; a space at the end of a piece may exceed the width.
 
     Args:
         text: sanitised text.

@@ -1,4 +1,4 @@
-"""Messages as text: what a request asks for, what a result says, what is wrong in an error."""
+"""Messages as text: what a request asks for, what a result contains, what an error reports."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from mcpproxy.wording.spans import Role
 from mcpproxy.wording.statuses import error_word, verdict
 
 MAX_BATCH_MESSAGES: Final = 1000
-"""How many messages of one batch are written."""
+"""The maximum number of messages of a batch that are written."""
 
 _LOUD: Final = frozenset(("error", "critical", "alert", "emergency"))
 
@@ -55,7 +55,7 @@ def record_value(record: Record) -> Any:
 
 
 def write_record(writer: MessageWriter, record: Record) -> None:
-    """Write a record that is not a frame: a sentence, and its members."""
+    """Write a record that is not a frame: a sentence about it, and its members."""
     remark = remark_on(record, ended=False)
     try:
         if remark is not None:
@@ -224,7 +224,7 @@ def _result(writer: MessageWriter, result: Any) -> None:
 
 
 def _lead(writer: MessageWriter, result: Pairs) -> list[str]:
-    """Write what comes before the content; returns the members that it covers."""
+    """Write what comes before the content; returns the names of the members that were written."""
     written_names = []
     if type(member(result, "isError")) is bool:
         written_names.append("isError")
@@ -237,7 +237,7 @@ def _lead(writer: MessageWriter, result: Pairs) -> list[str]:
 
 
 def _parts(writer: MessageWriter, result: Pairs) -> list[str]:
-    """Write contents of resources, definitions of tools, messages of a prompt; returns the members that it covers."""
+    """Write contents of resources, definitions of tools, messages of prompts; returns the names of these members."""
     written_names = []
     for name, write in (("contents", _contents), ("tools", _tool), ("messages", MessageWriter.turns)):
         parts = member(result, name)

@@ -7,7 +7,7 @@ from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.exact_json import Pairs, name_text, scalar, value_lines
 
 STEP: Final = 2
-"""Cells by which nested values are indented."""
+"""The number of cells by which nested values are indented."""
 
 
 def write_value(lines: TextLines, value: Any, indent: int = 0, *, in_full: bool = False) -> None:

@@ -41,7 +41,7 @@ class ClickableLine(SafeText):
             return self.line
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        """Create it empty."""
+        """Create an empty line."""
         super().__init__(id=id)
         self._pieces: Sequence[Piece] = ()
 

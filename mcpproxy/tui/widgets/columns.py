@@ -1,4 +1,4 @@
-"""Columns: the columns in which a table shows its rows, and how wide each is drawn."""
+"""Columns: the columns of a table, and how wide each of them is drawn."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ class Column:
     name: str
     title: str
     width: int
-    """Its width in cells; for a stretching column, the minimum."""
+    """The width in cells; for a stretching column, the minimum."""
     right: bool = False
-    """Whether its text is right-aligned."""
+    """Whether the text is right-aligned."""
     stretch: int = 0
-    """Its share of the remaining room."""
+    """The column's share of the remaining room, relative to the other columns; 0 if it does not stretch."""
     drop: int = 0
-    """Priority for dropping it if room is short: the highest first, 0 never."""
+    """The order in which columns are dropped if room is short: the highest first, 0 never."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MemoryRows(Generic[T]):
 
 
 def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Column, int]]:
-    """The columns that fit, with their widths."""
+    """Returns the columns that fit, with their widths."""
     used_cells = sum(column.width for column in columns) + gap * (len(columns) - 1)
     dropped_numbers = set()
     for number in sorted(range(len(columns)), key=lambda number: -columns[number].drop):
@@ -95,7 +95,7 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
 
 
 def spread(columns: Sequence[tuple[Column, int]], line: TableLine, gap: int = 1) -> Iterator[tuple[Column, int]]:
-    """The columns of a line: the column whose text spills extends over the empty ones after it."""
+    """Yields the columns of a line and their widths; the spilling column extends over the empty ones after it."""
     later_columns = deque(columns)
     while later_columns:
         column, width = later_columns.popleft()
