@@ -36,8 +36,8 @@ class CannotMark(Exception):
 
 def marks_path(capture: Path) -> Path:
     """The path of a capture's marks, from any of its segments."""
-    first = first_segment(capture)
-    return first.with_name(first.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
+    first_file = first_segment(capture)
+    return first_file.with_name(first_file.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
 
 
 class Marks:

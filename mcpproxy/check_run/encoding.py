@@ -81,7 +81,7 @@ def _ended(values: list[Any]) -> CheckOutcome:
 
 
 def _counted(pairs: list[Any]) -> dict[tuple[str, int, str], int]:
-    return {(first, session, second): count for (first, session, second), count in pairs}
+    return {(rule, session, other): count for (rule, session, other), count in pairs}
 
 
 def _place_from(values: list[Any]) -> RecordLocation:

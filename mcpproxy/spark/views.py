@@ -76,8 +76,8 @@ def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
         try:
             # With a schema, Spark need not read the footers of all files first: columns that a file lacks are NULL.
             frame = spark.read.schema(StructType(read_fields)).parquet(f"{path.rstrip('/')}/{name}")
-            for new, old in old_names.items():
-                frame = frame.withColumn(new, coalesce(new, old))
+            for new_name, old_name in old_names.items():
+                frame = frame.withColumn(new_name, coalesce(new_name, old_name))
             frames[name] = frame.drop(*old_names.values())
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":

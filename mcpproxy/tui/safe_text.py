@@ -82,14 +82,14 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
     parts: list[Segment] = []
     position = 0
     for start, end, style in marks:
-        first, last = cell_len(text[:start]), min(cell_len(text[:end]), line.cell_length)
-        if position <= first < last:
-            parts += line.crop(position, first)
+        first_cell, end_cell = cell_len(text[:start]), min(cell_len(text[:end]), line.cell_length)
+        if position <= first_cell < end_cell:
+            parts += line.crop(position, first_cell)
             parts += (
                 segment._replace(style=segment.style + style if segment.style is not None else style)
-                for segment in line.crop(first, last)
+                for segment in line.crop(first_cell, end_cell)
             )
-            position = last
+            position = end_cell
     return strip([*parts, *line.crop(position)], line.cell_length) if parts else line
 
 

@@ -132,8 +132,8 @@ class SessionRows(MemoryRows[ListedCapture]):
 
 def _revisions(summary: Summary) -> Sequence[Span]:
     """The revision; of several, the month of the first, which is unique to it, and how many follow: `2025-11 +1`."""
-    first, *others = summary.revisions or ("–",)
-    return (Span(f"{first[:7]} +{len(others)}" if others else first),)
+    first_revision, *later_revisions = summary.revisions or ("–",)
+    return (Span(f"{first_revision[:7]} +{len(later_revisions)}" if later_revisions else first_revision),)
 
 
 def _is_countable(capture: ListedCapture) -> bool:

@@ -180,8 +180,8 @@ class SqlScreen(TitledScreen):
             spans.append(Span(f"  {prefix}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
             spans.append(Span(f"  {units.duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
             if answer.first or len(self.table.shown) < len(columns):
-                last = answer.first + len(self.table.shown)
-                spans.append(Span(f"  columns {answer.first + 1}–{last} of {len(columns)} ← →", "dim"))
+                last_column = answer.first + len(self.table.shown)
+                spans.append(Span(f"  columns {answer.first + 1}–{last_column} of {len(columns)} ← →", "dim"))
             if result.has_grown:
                 spans.append(Span("  a capture has grown: ctrl+r", "accent"))
         elif answer is None:

@@ -142,17 +142,21 @@ class TimelineScreen(CaptureScreen):
 
     def _goal_number(self) -> int | None:
         """The exchange to go to first, or None if there is none or the rows after it have not been read yet."""
-        own = self.timelines.own
-        if self._goal is None or own.reading.understood < min(len(own.reading.index), self._goal + BEYOND):
+        own_timeline = self.timelines.own
+        if self._goal is None or own_timeline.reading.understood < min(
+            len(own_timeline.reading.index), self._goal + BEYOND
+        ):
             return None
-        return own.near(self._goal)
+        return own_timeline.near(self._goal)
 
     def _aim(self) -> None:
         """Show the period around the row that the screen was opened from, if there are too many exchanges for bars."""
-        own, number = self.timelines.own, self._goal_number()
-        is_long = len(own.reading.index) > 2 * MAX_BARS or own.count(*self.timelines.extent()) > MAX_BARS
+        own_timeline, number = self.timelines.own, self._goal_number()
+        is_long = (
+            len(own_timeline.reading.index) > 2 * MAX_BARS or own_timeline.count(*self.timelines.extent()) > MAX_BARS
+        )
         if number is not None and self._window is None and is_long:
-            self._window = own.around(number, MAX_BARS // 2)
+            self._window = own_timeline.around(number, MAX_BARS // 2)
 
     def _go_to_goal(self) -> None:
         number = self._goal_number()
@@ -200,10 +204,10 @@ class TimelineScreen(CaptureScreen):
 
     def _show(self, low: int, high: int) -> None:
         """Draw another period, moved so that its middle is within the captures."""
-        first, last = self.timelines.extent()
-        size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
-        low = max(first - size // 2, min(low, last - size // 2))
-        self._window = (low, low + size)
+        first_ns, last_ns = self.timelines.extent()
+        duration_ns = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last_ns - first_ns)))
+        low = max(first_ns - duration_ns // 2, min(low, last_ns - duration_ns // 2))
+        self._window = (low, low + duration_ns)
         self.update_rows()
 
     def _middle(self) -> int:
@@ -219,12 +223,12 @@ class TimelineScreen(CaptureScreen):
     def action_zoom(self, by: int) -> None:
         """Show half the period, or twice as much."""
         low, high = self.window
-        middle = self._middle()
-        before, after = middle - low, high - middle
+        middle_ns = self._middle()
+        before_ns, after_ns = middle_ns - low, high - middle_ns
         if by > 0:
-            self._show(middle - before // 2, middle + after // 2)
+            self._show(middle_ns - before_ns // 2, middle_ns + after_ns // 2)
         else:
-            self._show(middle - before * 2, middle + after * 2)
+            self._show(middle_ns - before_ns * 2, middle_ns + after_ns * 2)
 
     def action_pan(self, by: int) -> None:
         """Move the period earlier or later by a quarter."""

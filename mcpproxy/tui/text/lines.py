@@ -96,10 +96,10 @@ class TextLines(OnDemand[Sequence[Span]]):
         Raises:
             TextLimitReached: there is no room for it.
         """
-        at = len(self._texts)
+        number = len(self._texts)
         label = self._safe(label)
         self._put(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, indent + 2)
-        self._named[at] = min(len(label), len(self._texts[at]))
+        self._named[number] = min(len(label), len(self._texts[number]))
 
     def foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:
         """Write foreign text with its line ends.
@@ -134,7 +134,7 @@ class TextLines(OnDemand[Sequence[Span]]):
             self._texts.insert(0, fit(_HIDDEN, self.width))
             self._indents.insert(0, 0)
             self._kinds.insert(0, _ROLES.index("bad"))
-            self._named = {at + 1: size for at, size in self._named.items()}
+            self._named = {number + 1: size for number, size in self._named.items()}
 
     def cut(self) -> None:
         """Add a line that refers to the raw text for the rest."""

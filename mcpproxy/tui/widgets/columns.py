@@ -85,7 +85,7 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
     column_widths = []
     for number, column in enumerate(kept_columns):
         share = (
-            cells_left * column.stretch // sum(other.stretch for other in kept_columns[number:])
+            cells_left * column.stretch // sum(later_column.stretch for later_column in kept_columns[number:])
             if column.stretch
             else 0
         )

@@ -135,11 +135,11 @@ class Pane(ScrollView, can_focus=True):
 
     def action_edge(self, direction: int) -> None:
         """Go to the first or the last line."""
-        last = max(0, len(self) - 1)
+        last_line = max(0, len(self) - 1)
         if self.branching is None:
-            self.scroll_to(y=0 if direction < 0 else last, animate=False, immediate=True, force=True)
+            self.scroll_to(y=0 if direction < 0 else last_line, animate=False, immediate=True, force=True)
         else:
-            self._go(0 if direction < 0 else last)
+            self._go(0 if direction < 0 else last_line)
 
     def action_fold(self, fold: bool) -> None:
         """Fold or unfold the part that the line opens or belongs to; if nothing folds, leave the pane."""

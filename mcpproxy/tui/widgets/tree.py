@@ -71,10 +71,10 @@ class _Level(NamedTuple):
 
 
 def _items(value: list[Any]) -> Iterator[_Item]:
-    last = len(value) - 1
+    last_number = len(value) - 1
     for number, item in enumerate(value):
         name, inner = item if isinstance(value, Pairs) else (None, item)
-        yield _Item(name, inner, is_last=number == last)
+        yield _Item(name, inner, is_last=number == last_number)
 
 
 def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> None:
