@@ -153,7 +153,7 @@ class SqlWorker:
 
     def _write(self, request: dict[str, Any], form: str, place: str | None, most: int) -> dict[str, Any]:
         session = self._about([Path(path) for path in request["paths"]], anew=False)
-        # Writing counts towards the time limit, as with `mcpproxy query -o`: no person reads rows meanwhile.
+        # Writing counts towards the time limit, as with `mcpproxy query -o`: the rows are not read by a person.
         result = session.ask(request["sql"], counts_reader=True)
         if not result.columns:
             raise QueryError("empty", "the statement has no rows to write")

@@ -50,7 +50,7 @@ class TrafficRows:
         """Numbers of entries, ascending."""
         self.times: Times = "rel"
         self.is_exchanges = False
-        """Whether a line is an exchange; its number is that of its request."""
+        """Whether a line is an exchange, numbered like its request."""
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False

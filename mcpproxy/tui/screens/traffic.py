@@ -378,7 +378,7 @@ class TrafficScreen(CaptureScreen):
         self.filter.point(self.row_actions, excludes=excludes)
 
     def clear_filter(self) -> bool:
-        """Undo the order, or the filter's last term; returns False if the rows are those that were shown at first."""
+        """Undo the order, or the filter's last term; returns False if the screen was opened with these rows."""
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True

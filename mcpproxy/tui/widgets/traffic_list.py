@@ -27,7 +27,7 @@ MESSAGES: Final = "messages only"
 
 
 class TrafficList(Vertical):
-    """The frames or exchanges of a capture, all or those that a filter selects."""
+    """The frames or exchanges of a capture: all of them, or the ones that a filter selects."""
 
     DEFAULT_CSS = """
     TrafficList {
