@@ -19,7 +19,7 @@ from captures.paths import home
 from mcpproxy.sql.statements import in_one_line
 
 LENGTH: Final = 1000
-"""How many lines are kept."""
+"""The maximum number of lines that are kept."""
 
 _MAX_HISTORY_BYTES: Final = 4 << 20
 _SQL: Final = "query_history"
@@ -28,18 +28,18 @@ _FILTERS: Final = "filter_history"
 
 def history_path(name: str = _SQL) -> Path | None:
     """The path of a history file in the user's state directory, or None if there is no such directory."""
-    named = os.environ.get("XDG_STATE_HOME")
-    if named and os.path.isabs(named):
-        return Path(named, "mcpproxy", name)
-    below = home()
-    if below is None:
+    state_home = os.environ.get("XDG_STATE_HOME")
+    if state_home and os.path.isabs(state_home):
+        return Path(state_home, "mcpproxy", name)
+    home_directory = home()
+    if home_directory is None:
         return None
     folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
-    return Path(below, folder, "mcpproxy", name)
+    return Path(home_directory, folder, "mcpproxy", name)
 
 
 def remembered() -> list[str]:
-    """The statements in the history, newest last."""
+    """The statements in the history, the newest last."""
     # A damaged file may contain NUL, and readline fails on it.
     return [line for line in lines_of(history_path()) if "\0" not in line]
 
@@ -61,7 +61,7 @@ def remember(statement: str) -> str | None:
 
 
 def filters_of(screen: str) -> list[str]:
-    """The filters in the history of a screen, newest last."""
+    """The filters in the history of a screen, the newest last."""
     return [
         line.removeprefix(f"{screen} ") for line in lines_of(history_path(_FILTERS)) if line.startswith(f"{screen} ")
     ]
@@ -71,12 +71,12 @@ def remember_filter(screen: str, text: str) -> None:
     """Add a filter, or move it to the end if it is already there.
 
     Args:
-        screen: the name of the screen, without blanks.
+        screen: the name of the screen, without spaces.
         text: the filter, in one line.
     """
     line, path = f"{screen} {text}", history_path(_FILTERS)
     if text.splitlines() == [text]:
-        write_lines(path, [*(earlier for earlier in lines_of(path) if earlier != line), line][-LENGTH:])
+        write_lines(path, [*(earlier_line for earlier_line in lines_of(path) if earlier_line != line), line][-LENGTH:])
 
 
 def write_lines(path: Path | None, lines: Sequence[str]) -> None:

@@ -36,8 +36,8 @@ class CannotMark(Exception):
 
 def marks_path(capture: Path) -> Path:
     """The path of a capture's marks, from any of its segments."""
-    first = first_segment(capture)
-    return first.with_name(first.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
+    first_file = first_segment(capture)
+    return first_file.with_name(first_file.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
 
 
 class Marks:
@@ -47,19 +47,20 @@ class Marks:
         """Start without marks: `load` reads them.
 
         Args:
-            capture: its path.
-            id_: its id in the header.
+            capture: the path of the capture.
+            id_: the id of the capture, from its header.
         """
         self.path = marks_path(capture)
         self.notes: dict[int, str] = {}
-        """The notes by marked row number, empty for a mark alone. Replaced as a whole, never changed."""
+        """The note of each marked row, by its number; empty for a mark without a note. The dictionary is never changed,
+        only replaced as a whole."""
         self._id = id_
 
     def load(self) -> None:
         """Read the file.
 
         Raises:
-            CannotMark: it is not a file of marks, belongs to another capture, or cannot be read.
+            CannotMark: the file is not a file of marks, belongs to another capture, or cannot be read.
         """
         self.notes = self._read()
 
@@ -70,13 +71,13 @@ class Marks:
             CannotMark: the mark could not be written; nothing has changed.
         """
 
-        def turn(notes: dict[int, str]) -> None:
+        def toggle_mark(notes: dict[int, str]) -> None:
             if seq not in notes:
                 notes[seq] = ""
             elif not notes[seq]:
                 del notes[seq]
 
-        self._change(turn)
+        self._change(toggle_mark)
         return seq in self.notes
 
     def set_note(self, seq: int, text: str) -> None:
@@ -86,12 +87,12 @@ class Marks:
             CannotMark: the mark could not be written; nothing has changed.
         """
 
-        def write(notes: dict[int, str]) -> None:
-            had = notes.pop(seq, "")
-            if text.strip() or not had:
+        def put_note(notes: dict[int, str]) -> None:
+            old_note = notes.pop(seq, "")
+            if text.strip() or not old_note:
                 notes[seq] = text.strip()[:MAX_NOTE_CHARS]
 
-        self._change(write)
+        self._change(put_note)
 
     def next(self, seq: int) -> int | None:
         """The first marked row after `seq`, wrapping to the start; returns None if no row is marked."""
@@ -141,12 +142,12 @@ class Marks:
                 self.path.unlink(missing_ok=True)
                 return
             data = orjson.dumps({"marks": VERSION, "capture": self._id, "rows": rows}, option=orjson.OPT_INDENT_2)
-            handle, name = tempfile.mkstemp(prefix=".marks-", dir=self.path.parent)
+            fd, name = tempfile.mkstemp(prefix=".marks-", dir=self.path.parent)
             try:
-                with os.fdopen(handle, "wb") as file:
+                with os.fdopen(fd, "wb") as file:
                     file.write(data + b"\n")
                     file.flush()
-                    os.fsync(handle)
+                    os.fsync(fd)
                 Path(name).replace(self.path)
             except BaseException:
                 with suppress(OSError):

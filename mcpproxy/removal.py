@@ -1,4 +1,4 @@
-"""Removal of captures: which files belong to one, and how it is deleted. `prune` and the screens use the same code."""
+"""Removal of captures: which files belong to a capture, and how to delete it, for `prune` and for the screens."""
 
 import time
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ class Removable(NamedTuple):
     files: list[Path]
     """Its segments."""
     size: int
-    """Bytes of the segments."""
+    """The size of the segments, in bytes."""
     age_s: float
-    """How long ago it was last written."""
+    """How long ago the capture was last written, in seconds."""
     has_marks: bool
 
 
@@ -55,12 +55,12 @@ def remove(capture: Removable) -> None:
     """
     if is_recorded(capture.files):
         raise OSError(0, "it is being recorded")
-    cached = _cached(capture.path)
+    cached_files = _cached(capture.path)
     for file in capture.files:
         file.unlink()
     marks_path(capture.path).unlink(missing_ok=True)
     # The cache may be lost at any time, and is trimmed in any case.
-    for file in cached:
+    for file in cached_files:
         with suppress(OSError):
             file.unlink()
 

@@ -16,18 +16,18 @@ from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, Locate
 
 
 def encoded(step: int, event: Event | CaptureError) -> bytes:
-    """An event, or the reason why a capture cannot be read, as a message."""
+    """Returns an event, or the reason why a capture cannot be read, as a message."""
     return as_json((*_members(event), step))
 
 
 def decoded(message: bytes) -> tuple[int, Event | CaptureError]:
-    """The step and the event in a message that `encoded` made."""
+    """Returns the step and the event in a message from `encoded`."""
     name, values, step = from_json(message)
     return step, _FROM[name](values)
 
 
 def is_last(message: bytes) -> bool:
-    """Whether a message holds the last event of its capture."""
+    """Whether a message contains the last event of its capture."""
     return message.startswith((b'["ended"', b'["unreadable"'))
 
 
@@ -58,8 +58,8 @@ def _place(place: RecordLocation) -> list[Any]:
 
 
 def _finding(values: list[Any]) -> LocatedFinding:
-    found, capture, wall_ns, place, fingerprint, accepted, proofs, forgotten = values
-    finding = Finding(*found)
+    finding_values, capture, wall_ns, place, fingerprint, accepted, proofs, forgotten = values
+    finding = Finding(*finding_values)
     return LocatedFinding(
         finding._replace(level=Level(finding.level), related=tuple(finding.related)),
         Path(capture),
@@ -73,13 +73,15 @@ def _finding(values: list[Any]) -> LocatedFinding:
 
 
 def _ended(values: list[Any]) -> CheckOutcome:
-    capture, counts, faults, *rest, followers = values
-    ended = CheckOutcome(Path(capture), _counted(counts), faults, *rest)._replace(followers=_counted(followers))
-    return ended._replace(forgotten=tuple(Forgotten(*kind) for kind in ended.forgotten))
+    capture, counts, faults, *other_values, followers = values
+    outcome = CheckOutcome(Path(capture), _counted(counts), faults, *other_values)._replace(
+        followers=_counted(followers)
+    )
+    return outcome._replace(forgotten=tuple(Forgotten(*kind) for kind in outcome.forgotten))
 
 
 def _counted(pairs: list[Any]) -> dict[tuple[str, int, str], int]:
-    return {(first, session, second): count for (first, session, second), count in pairs}
+    return {(rule, session, other): count for (rule, session, other), count in pairs}
 
 
 def _place_from(values: list[Any]) -> RecordLocation:

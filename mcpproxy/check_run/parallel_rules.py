@@ -1,8 +1,8 @@
 """Examines one large capture with several processes: each reads all of it, and runs a share of the rules.
 
 Together, the shares find what all rules find in one process (`analysis.checking.partition`), so the events of the
-workers only have to be put in order: by step, and in a step as one process would. Events that do not depend on rules
-(damage, progress, the outcome) come from every worker, and are passed on once.
+workers only have to be put in order: by step, and within a step as one process would yield them. Events that do not
+depend on rules (damage, progress, the outcome) come from every worker, and are passed on once.
 
 Every worker reads the capture and follows the conversation, which takes two fifths of the time that one process needs
 for everything. So two processes are 1.3 to 1.4 times as fast as one, and more than four are hardly faster than four.
@@ -30,9 +30,8 @@ from mcpproxy.check_run.result import CheckOutcome, Event, LocatedFinding
 from mcpproxy.check_run.workers import Worker
 
 WORTH: Final = 64 << 20
-"""The size of a capture, in bytes, that justifies the processes: for a quarter of that, they save only the time that
-their start takes.
-"""
+"""The size of a capture, in bytes, that justifies several processes: with a quarter of that, they save only as much
+time as they take to start."""
 MAX_PROCESSES: Final = 4
 """The maximum number of processes for one capture."""
 MAX_WAITING_EVENT_BYTES: Final = 64 << 20
@@ -40,12 +39,12 @@ MAX_WAITING_EVENT_BYTES: Final = 64 << 20
 
 
 class _WorkerDied(Exception):
-    """A worker has ended."""
+    """A worker has died."""
 
 
-def processes_of_one(path: Path, wanted: CheckOptions) -> int:
-    """How many processes to start for one capture: none if this one is as quick alone, or the capture may grow."""
-    if len(rules_for(wanted.picks)) < len(rules()) / 2:
+def processes_of_one(path: Path, options: CheckOptions) -> int:
+    """How many processes to start for one capture: none if this process is as quick alone, or the capture may grow."""
+    if len(rules_for(options.picks)) < len(rules()) / 2:
         return 0
     try:
         capture = Capture(path)
@@ -57,39 +56,39 @@ def processes_of_one(path: Path, wanted: CheckOptions) -> int:
     return min(usable_processors(), MAX_PROCESSES)
 
 
-def examined_in_shares(path: Path, wanted: CheckOptions, count: int) -> Iterator[Event]:
+def examined_in_shares(path: Path, options: CheckOptions, count: int) -> Iterator[Event]:
     """Examine a capture that no longer grows.
 
     Args:
         path: the capture.
-        wanted: selects findings.
-        count: how many processes to use.
+        options: selects findings.
+        count: the number of processes to use.
 
     Yields:
-        What `examined` yields, in the same order.
+        The events that `examined` yields, in the same order.
 
     Raises:
         CaptureError: it cannot be read.
     """
-    passed_on = 0
+    yielded_count = 0
     with Team[_Stream]() as team, suppress(_WorkerDied, OSError):
-        for picked in shares(wanted.picks, count):
-            stream = _Stream(picked, wanted)
+        for rule_ids in shares(options.picks, count):
+            stream = _Stream(rule_ids, options)
             team.add(stream)
             stream.give(0, path)
         for event in _Merge(team).events():
             yield event
-            passed_on += 1
+            yielded_count += 1
             if isinstance(event, CheckOutcome):
                 return
-    yield from islice(examined(path, wanted), passed_on, None)
+    yield from islice(examined(path, options), yielded_count, None)
 
 
 class _Stream(Worker):
     """A worker and its events: the next one, its place in the order of all events, and the waiting ones."""
 
-    def __init__(self, picked: Iterable[str], wanted: CheckOptions) -> None:
-        super().__init__(picked, wanted)
+    def __init__(self, rule_ids: Iterable[str], options: CheckOptions) -> None:
+        super().__init__(rule_ids, options)
         self.waiting: deque[bytes] = deque()
         self.is_over = False
         self.event: Event
@@ -108,21 +107,21 @@ class _Merge:
 
         Raises:
             CaptureError: the capture cannot be read.
-            _Dead: a worker has ended before its last event.
+            _WorkerDied: a worker has died before its last event.
         """
         for stream in self._team.children:
             self._go_on(stream)
         while True:
-            place = min(stream.place for stream in self._team.children)
-            at = [stream for stream in self._team.children if stream.place == place]
-            event = at[0].event
+            next_place = min(stream.place for stream in self._team.children)
+            next_streams = [stream for stream in self._team.children if stream.place == next_place]
+            event = next_streams[0].event
             if isinstance(event, CheckOutcome):
                 yield _joined(
                     [stream.event for stream in self._team.children if isinstance(stream.event, CheckOutcome)]
                 )
                 return
             yield event
-            for stream in at:
+            for stream in next_streams:
                 self._go_on(stream)
 
     def _go_on(self, stream: _Stream) -> None:
@@ -130,11 +129,11 @@ class _Merge:
         while not stream.waiting:
             if stream.is_over:
                 raise _WorkerDied
-            for heard, messages in self._team.receive(
+            for sender, messages in self._team.receive(
                 stream if self._waiting_bytes > MAX_WAITING_EVENT_BYTES else None
             ):
-                heard.is_over = messages is None
-                heard.waiting += messages or ()
+                sender.is_over = messages is None
+                sender.waiting += messages or ()
                 self._waiting_bytes += sum(map(len, messages or ()))
         message = stream.waiting.popleft()
         self._waiting_bytes -= len(message)
@@ -146,7 +145,7 @@ class _Merge:
 
 
 def _joined(outcomes: list[CheckOutcome]) -> CheckOutcome:
-    """The outcome that one process would have reported: the workers' outcomes differ only by the rules."""
+    """The outcome that one process would have reported: the outcomes of the workers differ only by their rules."""
     return outcomes[0]._replace(
         counts={key: count for outcome in outcomes for key, count in outcome.counts.items()},
         followers={key: count for outcome in outcomes for key, count in outcome.followers.items()},

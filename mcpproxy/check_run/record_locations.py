@@ -20,20 +20,20 @@ from captures.record import MAX_LINE_BYTES, Record, decode, raw_bytes
 from mcpproxy.check_run.result import RecordLocation
 
 _HOLDING: Final = frozenset({"frame", "stderr"})
-"""Records that contain traffic."""
+"""The kinds of records that contain traffic."""
 
 
 class _Stretch(NamedTuple):
-    """Records on neighbouring lines of one file whose numbers follow each other."""
+    """Records with consecutive numbers on consecutive lines of one file."""
 
     seq: int
     """The number of the first record."""
     at: int
-    """The index of its offset among all offsets."""
+    """The index of the first record's offset among all offsets."""
     line: int
-    """The number of its line."""
+    """The number of the first record's line."""
     file: int
-    """The index of its file."""
+    """The index of the file."""
 
 
 class RecordLocations:
@@ -48,13 +48,13 @@ class RecordLocations:
         self._offsets = array("Q")
         self._stretches: list[_Stretch] = []
         self._sizes: list[int] = []
-        """Size of the last record of each stretch except the current one."""
+        """The size of the last record of each run except the current one."""
         self._last: Frame | Record | None = None
-        """The last record of the current stretch."""
+        """The last record of the current run."""
         self._next = 0
-        """The number that would continue it."""
+        """The number of the record that would continue the current run."""
         self._after = -1
-        """Where in the file the next line begins."""
+        """The offset at which the next line begins; -1 if it is unknown."""
 
     def on_item(self, item: Frame | Record | Damage) -> None:
         """Process the next item of the capture, in the order in which they are read."""
@@ -72,29 +72,29 @@ class RecordLocations:
 
     def place(self, seq: int) -> RecordLocation | None:
         """The place of a record, or None if that is not certain."""
-        number = bisect_right(self._stretches, seq, key=lambda known: known.seq) - 1
+        number = bisect_right(self._stretches, seq, key=lambda run: run.seq) - 1
         if number < 0:
             return None
-        stretch, is_last = self._stretches[number], number + 1 == len(self._stretches)
+        run, is_last = self._stretches[number], number + 1 == len(self._stretches)
         end = len(self._offsets) if is_last else self._stretches[number + 1].at
-        further = seq - stretch.seq
-        at = stretch.at + further
-        if at >= end:
+        distance = seq - run.seq
+        index = run.at + distance
+        if index >= end:
             return None
-        offset = self._offsets[at]
-        if at + 1 < end:
-            size = self._offsets[at + 1] - offset - 1
+        offset = self._offsets[index]
+        if index + 1 < end:
+            size = self._offsets[index + 1] - offset - 1
         else:
             size = self._last.line_size if is_last and self._last is not None else self._sizes[number]
-        return RecordLocation(self._files[stretch.file], offset, size, stretch.line + further)
+        return RecordLocation(self._files[run.file], offset, size, run.line + distance)
 
     def _begin(self, record: Frame | Record) -> None:
-        """Begin a stretch with a record that does not follow the last one."""
+        """Begin a run with a record that does not follow the last one."""
         self._end()
         if record.offset <= self._offset or self._at < 0:
             self._turn_to(self._file_of(record))
             self._after = -1
-        self._line += record.offset != self._after - 1  # it may be on the line of the last record, if an LF is lost
+        self._line += record.offset != self._after - 1  # if an LF is lost, two records are on one line
         self._offset, self._after = record.offset, record.offset + record.line_size + 1
         if record.seq >= self._next and self._at >= 0:
             self._stretches.append(_Stretch(record.seq, len(self._offsets), self._line, self._at))
@@ -102,7 +102,7 @@ class RecordLocations:
             self._last, self._next = record, record.seq + 1
 
     def _end(self) -> None:
-        """End the current stretch."""
+        """End the current run."""
         if self._last is not None:
             self._line = self._stretches[-1].line + len(self._offsets) - self._stretches[-1].at - 1
             self._sizes.append(self._last.line_size)
@@ -115,24 +115,24 @@ class RecordLocations:
             self._files.append(path)
         self._at, self._offset, self._line = self._files.index(path), -1, 0
 
-    def _file_of(self, first: Frame | Record) -> Path:
+    def _file_of(self, record: Frame | Record) -> Path:
         """The segment that begins with a record: the segment that its header names, otherwise the next one."""
-        number = first.members.get("segment") if isinstance(first, Record) and first.rec == "header" else None
+        number = record.members.get("segment") if isinstance(record, Record) and record.rec == "header" else None
         for path in segments(self._files[0]) if type(number) is int else ():
             if segment_number(path) == number:
                 return path
-        following = self._at + 1
-        return self._files[following if following < len(self._files) else -1]
+        next_file = self._at + 1
+        return self._files[next_file if next_file < len(self._files) else -1]
 
 
 def _line_feeds(damage: Damage) -> int:
     """The number of line feeds in damaged bytes, so that the records after them still have line numbers."""
-    count, at, end = 0, damage.offset, damage.offset + damage.size
+    count, offset, end = 0, damage.offset, damage.offset + damage.size
     try:
         with open_capture(damage.path) as file:
-            file.seek(at)
-            while at < end and (chunk := file.read(min(CHUNK, end - at))):
-                count, at = count + chunk.count(b"\n"), at + len(chunk)
+            file.seek(offset)
+            while offset < end and (chunk := file.read(min(CHUNK, end - offset))):
+                count, offset = count + chunk.count(b"\n"), offset + len(chunk)
     except (OSError, CaptureError):
         return count
     return count

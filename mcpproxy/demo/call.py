@@ -73,7 +73,7 @@ class Connection(Protocol):
     revision: str | None
     """The revision agreed in the handshake; None before it."""
     level: str
-    """The least severe log message that a handshake client gets."""
+    """The level of the least severe log messages that a handshake client gets."""
 
     def notify(self, method: str, params: Json) -> None:
         """Send a notification."""
@@ -88,30 +88,30 @@ class Call:
         self.method: str = request["method"]
         params = request.get("params", {})
         self.well_formed = isinstance(params, dict)
-        """Whether its params are an object; otherwise they are treated as empty."""
+        """Whether the params are an object; otherwise they are treated as empty."""
         self.params: Json = params if isinstance(params, dict) else {}
         self.revision = ""
-        """The revision that it is served in; empty for a handshake request outside a session."""
+        """The revision in which the request is served; empty for a handshake request outside a session."""
         self.cancelled = threading.Event()
 
     @property
     def key(self) -> tuple[type, str | int]:
-        """Distinguishes it from other requests: 7 and "7" are two ids."""
+        """A key that distinguishes the request from others: 7 and "7" are two ids."""
         return type(self.id), self.id
 
     @property
     def meta(self) -> Json:
-        """Its `_meta`, or an empty object if there is none."""
+        """The `_meta` of the request, or an empty object if there is none."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
     @property
     def fault_key(self) -> str:
-        """The method, and the tool if it is a tool call: the key of the table of faults."""
+        """The key of the request in the table of faults: its method and, for a tool call, the tool."""
         return f"{self.method} {self.params.get('name')}" if self.method == "tools/call" else self.method
 
     def text(self, name: str) -> str:
-        """A required string in the params.
+        """Returns a required string in the params.
 
         Raises:
             RefusalError: it is missing, or not a string.
@@ -132,6 +132,6 @@ class Call:
 
     def log(self, level: str, data: str) -> None:
         """Send a log message, if the client wants this level; in the modern era, each request names a level."""
-        least = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
-        if least is not None and LEVELS.index(level) >= LEVELS.index(least):
+        min_level = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
+        if min_level is not None and LEVELS.index(level) >= LEVELS.index(min_level):
             self.connection.notify("notifications/message", {"level": level, "logger": "notebook", "data": data})

@@ -4,8 +4,8 @@
 
 It uses the handshake era first and then the modern one, over one connection. It waits for each response before it
 continues (except for the response that a faulty server never sends), so that the order of a recording is the order of
-the script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not
-end is killed.
+the script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, and a server that does
+not end is killed.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ class Conversation:
     """Sends requests and receives messages over a pair of pipes."""
 
     def __init__(
-        self, there: IO[bytes], back: IO[bytes], answer_s: float, pace: Callable[[], None] | None = None
+        self, stdin: IO[bytes], stdout: IO[bytes], answer_s: float, pace: Callable[[], None] | None = None
     ) -> None:
-        self._there = there
+        self._there = stdin
         self._pace = pace
         self._answer_s = answer_s
-        self._back = back.fileno()
+        self._back = stdout.fileno()
         self._rest = b""
         self._heard: list[Json] = []
         self._last_id = 0
@@ -65,8 +65,8 @@ class Conversation:
 
     def ask(self, method: str, params: Json | None = None) -> Json:
         """Send a request, and wait for the response, even one that has the id as a string."""
-        number = self.request(method, params)
-        return self.receive(lambda message: "method" not in message and str(message.get("id")) == str(number))
+        request_id = self.request(method, params)
+        return self.receive(lambda message: "method" not in message and str(message.get("id")) == str(request_id))
 
     def ask_modern(self, method: str, params: Json | None = None, meta: Json | None = None) -> Json:
         """Send a request of the modern era, with version and capabilities, and wait for the response."""
@@ -76,17 +76,17 @@ class Conversation:
         """Call a tool."""
         return self.ask("tools/call", {"name": tool, "arguments": arguments})
 
-    def receive(self, wanted: WantedMessages) -> Json:
-        """Returns the next wanted message, and skips the others.
+    def receive(self, is_wanted: WantedMessages) -> Json:
+        """Returns the next message that `is_wanted` accepts, and skips the others.
 
         Raises:
-            SilentError: it did not arrive.
+            SilentError: no such message arrived in time.
         """
         deadline = time.monotonic() + self._answer_s
         while True:
             while self._heard:
                 message = self._heard.pop(0)
-                if wanted(message):
+                if is_wanted(message):
                     return message
             self._read(deadline)
 
@@ -139,11 +139,11 @@ def _handshake_era(server: Conversation) -> None:
 def _cancel(server: Conversation) -> None:
     """Start a slow call, wait until it has begun, and cancel it."""
     arguments = {"text": "never mind", "steps": 5, "seconds": 10}
-    number = server.request(
+    request_id = server.request(
         "tools/call", {"name": "slow_echo", "arguments": arguments, "_meta": {"progressToken": "long"}}
     )
     server.receive(lambda message: message.get("method") == "notifications/message")
-    server.send({"method": "notifications/cancelled", "params": {"requestId": number, "reason": "too slow"}})
+    server.send({"method": "notifications/cancelled", "params": {"requestId": request_id, "reason": "too slow"}})
     server.ask("ping")
 
 
@@ -151,8 +151,8 @@ def _modern_era(server: Conversation) -> None:
     server.ask_modern("server/discover")
     server.ask_modern("tools/list")
     server.ask_modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
-    slow = {"name": "slow_echo", "arguments": {"text": "again", "steps": 2, "seconds": 0.1}}
-    server.ask_modern("tools/call", slow, {"progressToken": "again", LOG_LEVEL_KEY: "info"})
+    slow_call = {"name": "slow_echo", "arguments": {"text": "again", "steps": 2, "seconds": 0.1}}
+    server.ask_modern("tools/call", slow_call, {"progressToken": "again", LOG_LEVEL_KEY: "info"})
     server.ask_modern("tools/call", {"name": "fail", "arguments": {"reason": "the printer is on fire"}})
     server.ask_modern("resources/read", {"uri": "note://holidays"})
 
@@ -171,46 +171,46 @@ def talk(
         argv: the server's command.
         stderr: where its stderr goes; None for this process's own.
         answer_s: how long a response may take.
-        end_s: how long it may take to end after its stdin was closed, and again after TERM.
+        end_s: how long the command may take to end after its stdin was closed, and again after TERM.
         pace: called before each message of the client; an exception from it ends the conversation.
 
     Returns:
-        Its exit status; 128 + the signal if a signal ended it.
+        The exit status of the command; 128 + the signal if a signal ended it.
 
     Raises:
-        SilentError: it stopped answering, and nevertheless ended with 0.
-        OSError: it could not be started.
+        SilentError: the command stopped responding, but ended with status 0.
+        OSError: the command could not be started.
     """
-    silent: SilentError | None = None
+    silence: SilentError | None = None
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as command:
         assert command.stdin is not None
         assert command.stdout is not None
         try:
             script(Conversation(command.stdin, command.stdout, answer_s, pace))
         except SilentError as error:
-            silent = error
+            silence = error
         except BrokenPipeError:
-            silent = SilentError("the server closed its stdin")
+            silence = SilentError("the server closed its stdin")
         except BaseException:
             _end(command, end_s)
             raise
         status = _end(command, end_s)
-    if silent and status == 0:
-        raise silent
+    if silence and status == 0:
+        raise silence
     return status
 
 
 def _end(command: subprocess.Popen[bytes], end_s: float) -> int:
-    """Hang up, wait, send TERM, and finally kill."""
+    """Hang up, wait, send TERM, and finally KILL; returns the exit status."""
     assert command.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         command.stdin.close()
-    for insist in (command.terminate, command.kill):
+    for stop in (command.terminate, command.kill):
         try:
             command.wait(end_s)
             break
         except subprocess.TimeoutExpired:
-            insist()
+            stop()
     status = command.wait()
     return status if status >= 0 else 128 - status
 

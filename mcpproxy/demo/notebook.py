@@ -1,4 +1,4 @@
-"""The tools, resources (three notes) and prompt of the demo server. Each method takes a call and returns a result."""
+"""The tools, resources (three notes) and prompt of the demo server. Each method accepts a call and returns a result."""
 
 import json
 import math
@@ -29,10 +29,10 @@ class Tool(NamedTuple):
     properties: Json
     required: tuple[str, ...]
     run: Callable[[Call, Json], Json | str]
-    """Call and checked arguments → structured content or text."""
+    """Returns structured content or text, given a call and its checked arguments."""
     output: Json | None = None
     slow: bool = False
-    """Whether other requests are served while it runs."""
+    """Whether other requests are served while the tool runs."""
 
 
 def _failing(reason: str) -> NoReturn:
@@ -77,8 +77,8 @@ def _fail(_: Call, arguments: Json) -> str:
 
 
 def _object(**properties: str) -> Json:
-    typed = {name: {"type": kind} for name, kind in properties.items()}
-    return {"type": "object", "properties": typed, "required": list(properties)}
+    schemas = {name: {"type": type_name} for name, type_name in properties.items()}
+    return {"type": "object", "properties": schemas, "required": list(properties)}
 
 
 _STRING: Final = {"type": "string"}
@@ -114,16 +114,16 @@ _PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {"string": (str,), "integer"
 
 
 def _argument_problem(tool: Tool, arguments: object) -> str | None:
-    """The error in the arguments of a call according to the tool's schema, if any."""
+    """The problem with the arguments of a call according to the tool's schema, or None if there is none."""
     if not isinstance(arguments, dict):
         return "arguments must be an object"
     for name in tool.required:
         if name not in arguments:
             return f"the argument {name} is missing"
     for name, value in arguments.items():
-        kind = tool.properties.get(name, {}).get("type")
-        if kind and (isinstance(value, bool) or not isinstance(value, _PYTHON_TYPES[kind])):
-            return f"the argument {name} must be of type {kind}"
+        type_name = tool.properties.get(name, {}).get("type")
+        if type_name and (isinstance(value, bool) or not isinstance(value, _PYTHON_TYPES[type_name])):
+            return f"the argument {name} must be of type {type_name}"
     return None
 
 
@@ -157,7 +157,10 @@ def call_tool(call: Call) -> Json:
 def _for_revision(items: list[Json], call: Call) -> list[Json]:
     if "cursor" in call.params:
         raise RefusalError(INVALID_PARAMS, "unknown cursor: every list has one page")
-    return [{k: v for k, v in item.items() if call.revision >= SINCE.get(k, "") and v is not None} for item in items]
+    return [
+        {name: value for name, value in item.items() if call.revision >= SINCE.get(name, "") and value is not None}
+        for item in items
+    ]
 
 
 def list_tools(call: Call) -> Json:

@@ -19,9 +19,9 @@ from mcpproxy.demo.client import SilentError, talk
 
 NAME: Final = "demo"
 PACE_S: Final = 0.9
-"""Pause between two messages of the client."""
+"""The pause between two messages of the client, in seconds."""
 PAUSE_S: Final = 4.0
-"""Pause between two sessions."""
+"""The pause between two sessions, in seconds."""
 MAX_DEMO_SESSIONS: Final = 50
 """The maximum number of sessions: a forgotten demo must not fill the disk."""
 
@@ -30,30 +30,30 @@ class _Over(Exception):
     """The viewer has gone."""
 
 
-def play(directory: Path, over: threading.Event) -> None:
+def play(directory: Path, viewer_gone: threading.Event) -> None:
     """Record sessions until the viewer is gone.
 
     Args:
         directory: where captures are created.
-        over: set when the viewer is gone.
+        viewer_gone: set when the viewer is gone.
     """
 
     def wait(seconds: float) -> None:
-        if over.wait(seconds):
+        if viewer_gone.wait(seconds):
             raise _Over
 
     _record(directory, lambda: wait(0))
     for _ in range(MAX_DEMO_SESSIONS):
         _record(directory, lambda: wait(PACE_S))
         wait(PAUSE_S)
-    over.wait()
+    viewer_gone.wait()
 
 
 def _record(directory: Path, pace: Callable[[], None]) -> None:
     python = [sys.executable, "-P", "-m"]
     path = choose_path(os.path.join(directory, NAME, ""), "", time.time_ns())
-    recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", path]
-    talk([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], subprocess.DEVNULL, pace=pace)
+    command = [*python, "mcpproxy", "run", "--name", NAME, "--capture", path]
+    talk([*command, "--", *python, "mcpproxy.demo.server", "--faulty"], subprocess.DEVNULL, pace=pace)
 
 
 def main(arguments: list[str]) -> int:
@@ -61,16 +61,16 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         sys.stderr.write("usage: python -P -m mcpproxy.demo.play DIRECTORY\n")
         return 2
-    directory, over = Path(arguments[0]), threading.Event()
+    directory, viewer_gone = Path(arguments[0]), threading.Event()
 
     def listen() -> None:
         while os.read(0, 4096):
             pass
-        over.set()
+        viewer_gone.set()
 
     threading.Thread(target=listen, daemon=True).start()
     try:
-        play(directory, over)
+        play(directory, viewer_gone)
     except _Over:
         pass
     except (SilentError, OSError) as error:

@@ -5,8 +5,8 @@
 It serves both eras on one connection, each request in its own era: the handshake revisions from `initialize` on, and
 the modern revision by each request's `_meta`. Its tools, resources and prompt are in `notebook`.
 
-With `--faulty` it commits the faults of the table in `faults`, each once. Without, it keeps every rule that an observer
-can check, and interoperates with the official SDK.
+With `--faulty` it commits the faults of the table in `faults`, each once. Without the option, it keeps every rule that
+an observer can check, and interoperates with the official SDK.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ from mcpproxy.demo.call import (
 from mcpproxy.demo.faults import FAULTS
 
 Method: TypeAlias = Callable[[Call], Json]
-"""Call → result; raises RefusalError for an error response, CancelledError for no response."""
+"""Returns the result of a call; raises RefusalError for an error response, CancelledError for no response."""
 
 Deliver: TypeAlias = Callable[[Call, Json], None]
 """Delivers the response to a call."""
@@ -52,18 +52,18 @@ Deliver: TypeAlias = Callable[[Call, Json], None]
 INFO: Final = {"name": "mcpproxy-demo", "version": "1.0.0"}
 INSTRUCTIONS: Final = "A notebook with three notes, and tools to try things out on."
 BATCHES: Final = "2025-03-26"
-"""The one revision that has batches."""
+"""The only revision that has batches."""
 
 _CAPABILITIES: Final[Json] = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
 
 
 def initialize(call: Call) -> Json:
-    """`initialize`: the requested revision if supported, else the newest that has a handshake."""
-    requested = call.text("protocolVersion")
-    chosen = requested if requested in HANDSHAKE else HANDSHAKE[-1]
-    call.connection.revision, call.connection.level = chosen, "info"
-    result = {"protocolVersion": chosen, "capabilities": _CAPABILITIES, "serverInfo": INFO}
-    return result if chosen == HANDSHAKE[0] else {**result, "instructions": INSTRUCTIONS}
+    """`initialize`: agrees on the requested revision if it is supported, else on the newest that has a handshake."""
+    requested_revision = call.text("protocolVersion")
+    revision = requested_revision if requested_revision in HANDSHAKE else HANDSHAKE[-1]
+    call.connection.revision, call.connection.level = revision, "info"
+    result = {"protocolVersion": revision, "capabilities": _CAPABILITIES, "serverInfo": INFO}
+    return result if revision == HANDSHAKE[0] else {**result, "instructions": INSTRUCTIONS}
 
 
 def discover(_: Call) -> Json:
@@ -185,8 +185,8 @@ class Server:
     def _accept(self, message: object, refuse: Callable[[Json], None]) -> Call | None:
         """Returns the call, if the message is a request; everything else is handled here."""
         if problem := _envelope_problem(message):
-            known = message.get("id") if isinstance(message, dict) else None
-            refuse(_error(known, {"code": INVALID_REQUEST, "message": problem}))
+            message_id = message.get("id") if isinstance(message, dict) else None
+            refuse(_error(message_id, {"code": INVALID_REQUEST, "message": problem}))
             return None
         assert isinstance(message, dict)
         if "method" not in message:
@@ -201,8 +201,8 @@ class Server:
     def _take_notification(self, message: Json) -> None:
         params = message.get("params")
         if message["method"] == "notifications/cancelled" and isinstance(params, dict):
-            named = params.get("requestId")
-            call = self._open.get((type(named), named)) if isinstance(named, str | int) else None
+            request_id = params.get("requestId")
+            call = self._open.get((type(request_id), request_id)) if isinstance(request_id, str | int) else None
             if call:
                 call.cancelled.set()
 
@@ -226,30 +226,30 @@ class Server:
         if not call.well_formed:
             raise RefusalError(INVALID_PARAMS, "params must be an object")
         call.revision = self._revision_of(call)
-        modern = call.revision in MODERN
-        method = (_MODERN_METHODS if modern else _HANDSHAKE_METHODS).get(call.method)
+        is_modern = call.revision in MODERN
+        method = (_MODERN_METHODS if is_modern else _HANDSHAKE_METHODS).get(call.method)
         if method is None:
             raise RefusalError(METHOD_NOT_FOUND, f"unknown method: {call.method}")
         result = method(call)
-        if not modern:
+        if not is_modern:
             return result
         hints = {"ttlMs": 0, "cacheScope": "private"} if call.method in _CACHEABLE else {}
         return {"resultType": "complete", **result, **hints, "_meta": {SERVER_INFO_KEY: INFO}}
 
     def _revision_of(self, call: Call) -> str:
         """The revision that a request names; a request that names none belongs to the session, if there is one."""
-        named = call.meta.get(VERSION_KEY)
-        bare = named is None and call.method != "server/discover"
-        if bare and (self.revision is not None or call.method in {"initialize", "ping"}):
+        revision = call.meta.get(VERSION_KEY)
+        is_unversioned = revision is None and call.method != "server/discover"
+        if is_unversioned and (self.revision is not None or call.method in {"initialize", "ping"}):
             return self.revision or ""
-        if not isinstance(named, str) or not isinstance(call.meta.get(CAPABILITIES_KEY), dict):
+        if not isinstance(revision, str) or not isinstance(call.meta.get(CAPABILITIES_KEY), dict):
             raise RefusalError(INVALID_PARAMS, f"no session, and _meta lacks {VERSION_KEY} or {CAPABILITIES_KEY}")
-        if named not in MODERN:
-            data = {"supported": list(MODERN), "requested": named}
-            raise RefusalError(UNSUPPORTED_VERSION, f"unsupported revision: {named}", data)
+        if revision not in MODERN:
+            data = {"supported": list(MODERN), "requested": revision}
+            raise RefusalError(UNSUPPORTED_VERSION, f"unsupported revision: {revision}", data)
         if call.meta.get(LOG_LEVEL_KEY, LEVELS[0]) not in LEVELS:
             raise RefusalError(INVALID_PARAMS, f"unknown level in {LOG_LEVEL_KEY}")
-        return named
+        return revision
 
     def _answer(self, call: Call, answer: Json) -> None:
         fault = self._faults.pop(call.fault_key, None) if "result" in answer else None
@@ -262,9 +262,9 @@ class Server:
 
 
 def _write_all(line: bytes) -> None:
-    left = memoryview(line)
-    while left:
-        left = left[os.write(1, left) :]
+    remaining = memoryview(line)
+    while remaining:
+        remaining = remaining[os.write(1, remaining) :]
 
 
 def main(arguments: list[str]) -> int:

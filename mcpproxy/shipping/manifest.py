@@ -4,8 +4,8 @@
 day's captures. A capture that a day's manifest lists is read from the files of the day, and from its own manifest only
 `raw`. The underscore hides both folders from readers that know Hive's layout.
 
-Others may write at the destination too. So a manifest counts only if `ship` could have written it: it names files of
-its own capture or day, among them its rows of the table `captures`.
+Others may write at the destination too. So a manifest counts only if `ship` could have written it: it names only files
+of its own capture or day, including the file with its rows of the table `captures`.
 """
 
 import json
@@ -49,11 +49,11 @@ class File:
     """A file of the data set."""
 
     table: str
-    """Its table; `raw` for a segment of the capture itself."""
+    """The table of the file; `raw` for a segment of the capture itself."""
     name: str
     size: int
     rows: int | None
-    """The number of its rows; None for `raw`."""
+    """The number of rows; None for `raw`."""
     sha256: str
 
 
@@ -64,7 +64,7 @@ class ShippedState:
     segments: tuple[tuple[int, int], ...]
     """The number of each segment, and its size in bytes."""
     last: int | None
-    """Number of the last record; None if the end of the capture is not a record."""
+    """The number of the last record; None if the end of the capture is not a record."""
     redacted: bool
     findings: bool
     raw: bool
@@ -78,11 +78,11 @@ class Manifest:
 
     capture: str
     shipment: str
-    """Distinguishes the shipments of a capture, so that a day's manifest can say which one it holds."""
+    """An id that distinguishes the shipments of a capture, so that a day's manifest can say which one it contains."""
     day: str
     state: ShippedState
     is_damaged: bool
-    """Whether the capture is damaged, so that the files hold only its intact part."""
+    """Whether the capture is damaged, and the files contain only its intact part."""
     files: tuple[File, ...]
     replaced: tuple[str, ...] = ()
     """The names of an earlier shipment's files that may still be there."""
@@ -102,14 +102,14 @@ class Day:
     files: tuple[File, ...]
 
     def has_another(self, capture: str, shipment: str) -> bool:
-        """Whether the files hold a different shipment of a capture."""
+        """Whether the files contain a different shipment of a capture."""
         return self.captures.get(capture, shipment) != shipment
 
     def encoded(self) -> bytes:
         """The text of the manifest."""
-        held = [{"capture": capture, "shipment": self.captures[capture]} for capture in sorted(self.captures)]
+        shipments = [{"capture": capture, "shipment": self.captures[capture]} for capture in sorted(self.captures)]
         return _encoded(
-            {"format": FORMAT, "day": self.day, "captures": held, "files": [asdict(file) for file in self.files]}
+            {"format": FORMAT, "day": self.day, "captures": shipments, "files": [asdict(file) for file in self.files]}
         )
 
 
@@ -131,33 +131,39 @@ def day_name(day: str) -> str:
     return f"{DAYS}/{day}.json"
 
 
-def manifest_at(capture: str, to: Destination) -> Manifest | None:
+def manifest_at(capture: str, destination: Destination) -> Manifest | None:
     """The manifest of a capture at a destination, if there is one.
 
     Raises:
-        BrokenFile: it cannot be read, or is not a manifest of this capture, of a known version.
+        BrokenFile: it cannot be read, or is not a manifest of this capture in a known version.
     """
-    stored = to.read(manifest_name(capture))
-    return None if stored is None else manifest_of(stored.data, capture, f"{to.shown}/{manifest_name(capture)}")
+    stored_content = destination.read(manifest_name(capture))
+    return (
+        None
+        if stored_content is None
+        else manifest_of(stored_content.data, capture, f"{destination.shown}/{manifest_name(capture)}")
+    )
 
 
-def day_at(day: str, to: Destination) -> tuple[Day | None, StoredContent | None]:
+def day_at(day: str, destination: Destination) -> tuple[Day | None, StoredContent | None]:
     """The manifest of a day at a destination, if there is one, and its content as read, for `replace`.
 
     Raises:
-        BrokenFile: it cannot be read, or is not a manifest of this day, of a known version.
+        BrokenFile: it cannot be read, or is not a manifest of this day in a known version.
     """
-    stored = to.read(day_name(day))
-    return (None if stored is None else day_of(stored.data, day, f"{to.shown}/{day_name(day)}")), stored
+    stored_content = destination.read(day_name(day))
+    return (
+        None if stored_content is None else day_of(stored_content.data, day, f"{destination.shown}/{day_name(day)}")
+    ), stored_content
 
 
-def manifest_of(data: bytes, capture: str, where: str) -> Manifest:
-    """Parse the manifest of a capture; `where` is what an error calls it.
+def manifest_of(data: bytes, capture: str, location: str) -> Manifest:
+    """Parse the manifest of a capture; `location` names it in errors.
 
     Raises:
-        BrokenFile: it is not a manifest of this capture, of a known version.
+        BrokenFile: it is not a manifest of this capture in a known version.
     """
-    values = _decoded(data, where)
+    values = _decoded(data, location)
     try:
         day = _text(values["day"], _DAY)
         state = _state(values["state"])
@@ -176,18 +182,18 @@ def manifest_of(data: bytes, capture: str, where: str) -> Manifest:
         shipment = _text(values["shipment"], _SHIPMENT)
         return Manifest(capture, shipment, day, state, _flag(values["is_damaged"]), files, replaced)
     except (KeyError, TypeError, ValueError) as error:
-        raise _unknown(where) from error
+        raise _unknown(location) from error
 
 
-def day_of(data: bytes, day: str, where: str) -> Day:
-    """Parse the manifest of a day; `where` is what an error calls it.
+def day_of(data: bytes, day: str, location: str) -> Day:
+    """Parse the manifest of a day; `location` names it in errors.
 
     Raises:
-        BrokenFile: it is not a manifest of this day, of a known version.
+        BrokenFile: it is not a manifest of this day in a known version.
     """
-    values = _decoded(data, where)
+    values = _decoded(data, location)
     try:
-        captures = {_text(held["capture"], _ID): _text(held["shipment"], _SHIPMENT) for held in values["captures"]}
+        captures = {_text(entry["capture"], _ID): _text(entry["shipment"], _SHIPMENT) for entry in values["captures"]}
         files = _files(values["files"])
         if (
             _text(values["day"], _DAY) != day
@@ -197,7 +203,7 @@ def day_of(data: bytes, day: str, where: str) -> Day:
             raise ValueError
         return Day(day, captures, files)
     except (KeyError, TypeError, ValueError) as error:
-        raise _unknown(where) from error
+        raise _unknown(location) from error
 
 
 def _state(values: dict[str, Any]) -> ShippedState:
@@ -224,8 +230,8 @@ def _files(values: list[dict[str, Any]]) -> tuple[File, ...]:
     )
 
 
-def _text(value: object, form: str = "(?s:.*)") -> str:
-    if not isinstance(value, str) or not re.fullmatch(form, value):
+def _text(value: object, pattern: str = "(?s:.*)") -> str:
+    if not isinstance(value, str) or not re.fullmatch(pattern, value):
         raise ValueError
     return value
 
@@ -246,17 +252,17 @@ def _encoded(values: dict[str, Any]) -> bytes:
     return json.dumps(values, indent=1).encode() + b"\n"
 
 
-def _decoded(data: bytes, where: str) -> dict[str, Any]:
+def _decoded(data: bytes, location: str) -> dict[str, Any]:
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
-        raise _unknown(where) from None
+        raise _unknown(location) from None
     if not isinstance(values, dict) or type(values.get("format")) is not int:
-        raise _unknown(where)
+        raise _unknown(location)
     if values["format"] > FORMAT:
-        raise BrokenFile(f"cannot read {where}: a later version of mcpproxy wrote it; update mcpproxy")
+        raise BrokenFile(f"cannot read {location}: a later version of mcpproxy wrote it; update mcpproxy")
     return values
 
 
-def _unknown(where: str) -> BrokenFile:
-    return BrokenFile(f"cannot read {where}: it is not a manifest of mcpproxy; move it away, and ship again")
+def _unknown(location: str) -> BrokenFile:
+    return BrokenFile(f"cannot read {location}: it is not a manifest of mcpproxy; move it away, and ship again")

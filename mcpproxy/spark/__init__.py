@@ -1,4 +1,4 @@
-"""Captures on Apache Spark 4.1 or newer: a data source that reads them where they are, and the views of `query`.
+"""Captures on Apache Spark 4.1 or newer: a data source that reads captures in place, and the views of `query`.
 
     from mcpproxy.spark import create_views
     create_views(spark, captures="s3://bucket/captures")

@@ -1,8 +1,8 @@
-"""Where captures are, for Spark: finds them in a folder or an object store, and brings one to a worker.
+"""Locations of captures, for Spark: finds captures in a folder or an object store, and copies one to a worker.
 
 The driver plans: it lists the files, and reads the first record of each capture, so it knows ids, days and names before
-any task starts. Copies count once, as in `query`: of files with the same id and the same bytes one is kept; of captures
-with the same id and different bytes, the largest keeps the id, and each of the others gets a new one.
+any task starts. Copies count once, as in `query`: of captures with the same id and the same bytes, one is kept; of
+captures with the same id and different bytes, the largest keeps the id, and each of the others gets a new one.
 """
 
 import os
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from mcpproxy.shipping.bucket import Bucket
 
 _HEADS: Final = (1 << 16, 1 << 20)
-"""How many bytes at the start of an object are searched for its first record, before all of it is fetched."""
+"""The numbers of bytes at the start of an object that are searched for its first record before all of it is fetched."""
 _AT_ONCE: Final = 16
-"""How many headers are requested at a time."""
+"""The maximum number of headers that are requested at the same time."""
 _PRIVATE: Final = "mcpproxy-spark-"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days are UTC, without a zone
 
@@ -43,20 +43,20 @@ class StorageUnreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteCapture:
-    """One capture, or what looked like one."""
+    """A capture, or files that only look like one."""
 
     shown: str
     """The path or URL of its first segment that exists."""
     files: tuple[tuple[int, str], ...]
     """The number and the path or URL of each segment; for a local capture, only the given one, as more may appear."""
     id: str | None = None
-    """The value of the column `capture`; None if it cannot be read."""
+    """The value of the column `capture`; None if the capture cannot be read."""
     day: date | None = None
     server: str | None = None
     refused: str | None = None
-    """Why it cannot be read."""
+    """Why the capture cannot be read; None if it can."""
     size: int = 0
-    """Bytes of all segments; 0 if it cannot be read."""
+    """The size of all segments, in bytes; 0 if the capture cannot be read."""
 
 
 class _Object(NamedTuple):
@@ -76,7 +76,7 @@ class _Head:
 
     @property
     def size(self) -> int:
-        return sum(one.size for _, one in self.segments)
+        return sum(segment.size for _, segment in self.segments)
 
 
 def is_url(path: str) -> bool:
@@ -85,7 +85,7 @@ def is_url(path: str) -> bool:
 
 
 def plan(path: str) -> list[RemoteCapture]:
-    """All captures at a place, without copies, in an order that depends on names alone.
+    """Returns all captures at a location, without copies, in an order that depends on names alone.
 
     Args:
         path: a capture, a folder with captures below it, or `s3://BUCKET/PREFIX`, `gs://…` or `az://…`.
@@ -94,17 +94,17 @@ def plan(path: str) -> list[RemoteCapture]:
         NotACapture: there is no capture, or the URL has an unknown scheme.
         CannotShip: the object store cannot be read.
     """
-    scheme, is_named, _ = path.partition("://")
-    if is_named and scheme not in (*SCHEMES, "file"):
+    scheme, has_scheme, _ = path.partition("://")
+    if has_scheme and scheme not in (*SCHEMES, "file"):
         raise NotACapture(f"cannot read {path}: captures are in folders, s3://, gs:// and az://, not in {scheme}://")
-    places = _remote(path) if is_url(path) else _local(Path(path.removeprefix("file://")))
-    if not places:
+    captures = _remote(path) if is_url(path) else _local(Path(path.removeprefix("file://")))
+    if not captures:
         raise NotACapture(f"no captures in {path}")
-    return sorted(places, key=lambda place: place.shown)
+    return sorted(captures, key=lambda capture: capture.shown)
 
 
 def described(capture: Capture) -> dict[str, Any]:
-    """The day and the name of a capture, by its header."""
+    """The values of the columns `day` and `server`, from the header of a capture."""
     header = capture.header.members
     wall_ns = wall(header.get("wall_ns"))
     day = None if wall_ns is None else (_EPOCH + timedelta(microseconds=wall_ns // 1000)).date()
@@ -113,7 +113,7 @@ def described(capture: Capture) -> dict[str, Any]:
 
 @contextmanager
 def task_folder() -> Iterator[Path]:
-    """A private folder for one task, deleted afterwards; folders left by killed tasks are deleted first."""
+    """Yields a private folder for one task, and deletes it afterwards; first deletes the folders of killed tasks."""
     root = Path(tempfile.gettempdir())
     sweep(root, _PRIVATE)
     with private_folder(root, _PRIVATE) as folder:
@@ -121,19 +121,19 @@ def task_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def fetched(place: RemoteCapture, folder: Path) -> Iterator[Path]:
-    """The first file of a capture; a copy from an object store is deleted afterwards.
+def fetched(capture: RemoteCapture, folder: Path) -> Iterator[Path]:
+    """Yields the first file of a capture; a copy from an object store is deleted afterwards.
 
     Args:
-        place: the capture.
-        folder: where copies go.
+        capture: the capture.
+        folder: where copies are created.
 
     Raises:
         StorageUnreachable: this machine cannot read the file, though the driver could.
         CannotShip: the object store cannot be read.
     """
-    if not is_url(place.shown):
-        path = Path(place.shown)
+    if not is_url(capture.shown):
+        path = Path(capture.shown)
         try:
             with path.open("rb"):
                 pass
@@ -144,13 +144,13 @@ def fetched(place: RemoteCapture, folder: Path) -> Iterator[Path]:
             ) from error
         yield path
         return
-    with private_folder(folder, _PRIVATE) as own:
-        first = own / f"capture{SUFFIX}"
-        for number, url in place.files:
+    with private_folder(folder, _PRIVATE) as capture_folder:
+        first_file = capture_folder / f"capture{SUFFIX}"
+        for number, url in capture.files:
             bucket, name = _opened(url)
-            if not bucket.fetch(name, Path(segment_path(first, number))):
+            if not bucket.fetch(name, Path(segment_path(first_file, number))):
                 raise StorageUnreachable(f"cannot read {url}: it was deleted in the meantime")
-        yield Path(segment_path(first, place.files[0][0]))
+        yield Path(segment_path(first_file, capture.files[0][0]))
 
 
 # ---- folders
@@ -159,17 +159,17 @@ def fetched(place: RemoteCapture, folder: Path) -> Iterator[Path]:
 def _local(root: Path) -> list[RemoteCapture]:
     if not root.exists():
         raise NotACapture(f"no captures in {root}: it does not exist")
-    found = deduplicate(find_captures(root) if root.is_dir() else [root])
-    places = [_place(state.source.path, state) for state in found.states]
-    return places + [_place(path, None, str(error)) for path, error in found.refused]
+    distinct = deduplicate(find_captures(root) if root.is_dir() else [root])
+    captures = [_place(state.source.path, state) for state in distinct.states]
+    return captures + [_place(path, None, str(error)) for path, error in distinct.refused]
 
 
 def _place(path: Path, state: CaptureState | None, refused: str | None = None) -> RemoteCapture:
-    shown = os.path.realpath(path)
-    files = ((1, shown),)
+    location = os.path.realpath(path)
+    files = ((1, location),)
     if state is None:
-        return RemoteCapture(shown, files, refused=refused)
-    return RemoteCapture(shown, files, state.source.id, **described(state.capture), size=state.size)
+        return RemoteCapture(location, files, refused=refused)
+    return RemoteCapture(location, files, state.source.id, **described(state.capture), size=state.size)
 
 
 # ---- object stores
@@ -197,75 +197,79 @@ def _remote(url: str) -> list[RemoteCapture]:
         if segment is not None and stem in (None, segment[0]):
             segments.setdefault(segment[0], []).append((segment[1], _Object(entry.name, entry.size, entry.tag)))
     with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
-        numbered = enumerate(tuple(sorted(some)) for _, some in sorted(segments.items()))
-        heads = list(pool.map(lambda item: _head(bucket, item[1], folder / f"{item[0]}{SUFFIX}"), numbered))
+        numbered_segments = enumerate(
+            tuple(sorted(capture_segments)) for _, capture_segments in sorted(segments.items())
+        )
+        heads = list(pool.map(lambda item: _head(bucket, item[1], folder / f"{item[0]}{SUFFIX}"), numbered_segments))
     return list(_settled(bucket, heads))
 
 
 def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: Path) -> _Head:
-    """The capture as its header describes it; only its first bytes are fetched, unless they hold no record."""
-    first = segments[0][1]
-    url = f"{bucket.shown}/{first.name}"
-    for count in (*(count for count in _HEADS if count < first.size), first.size):
-        data = bucket.head(first.name, count) if count else b""
+    """The capture as its header describes it; only its first bytes are fetched, unless they contain no record."""
+    first_object = segments[0][1]
+    url = f"{bucket.shown}/{first_object.name}"
+    for count in (*(count for count in _HEADS if count < first_object.size), first_object.size):
+        data = bucket.head(first_object.name, count) if count else b""
         if data is None:
             raise StorageUnreachable(f"cannot read {url}: it was deleted in the meantime")
         scratch.write_bytes(data)
         try:
             return _Head(url, segments, Capture(scratch))
         except CaptureError as error:
-            refused = str(error).replace(str(scratch), url)
+            refusal = str(error).replace(str(scratch), url)
         finally:
             scratch.unlink()
-    return _Head(url, segments, None, refused)
+    return _Head(url, segments, None, refusal)
 
 
 def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[RemoteCapture]:
-    """The captures that count, each with its id, by the rules of `analysis.store.open.deduplicate`."""
-    known: dict[str, list[_Head]] = {}
+    """Yields the captures that count, each with its id, by the rules of `analysis.store.open.deduplicate`."""
+    heads_by_id: dict[str, list[_Head]] = {}
     for head in heads:
         if head.header is None:
             yield RemoteCapture(head.url, _files(bucket, head), refused=head.refused)
             continue
-        states = known.setdefault(_id(head), [])
-        if not any(_is_copy(bucket, head, state) for state in states):
-            states.append(head)
-    taken = set(known)
-    for id_, states in known.items():
-        largest = max(states, key=lambda state: state.size)
-        for state in states:
-            own = id_ if state is largest else place_id(state.url, taken)
-            taken.add(own)
-            assert state.header is not None
-            yield RemoteCapture(state.url, _files(bucket, state), own, **described(state.header), size=state.size)
+        distinct_heads = heads_by_id.setdefault(_id(head), [])
+        if not any(_is_copy(bucket, head, other_head) for other_head in distinct_heads):
+            distinct_heads.append(head)
+    taken_ids = set(heads_by_id)
+    for id_, distinct_heads in heads_by_id.items():
+        largest = max(distinct_heads, key=lambda head: head.size)
+        for other_head in distinct_heads:
+            own_id = id_ if other_head is largest else place_id(other_head.url, taken_ids)
+            taken_ids.add(own_id)
+            assert other_head.header is not None
+            yield RemoteCapture(
+                other_head.url, _files(bucket, other_head), own_id, **described(other_head.header), size=other_head.size
+            )
 
 
 def _files(bucket: "Bucket", head: _Head) -> tuple[tuple[int, str], ...]:
-    return tuple((number, f"{bucket.shown}/{one.name}") for number, one in head.segments)
+    return tuple((number, f"{bucket.shown}/{segment.name}") for number, segment in head.segments)
 
 
 def _id(head: _Head) -> str:
     """The id in the header, or else one derived from the URL, because the path of a local copy differs each time."""
     assert head.header is not None
-    own = head.header.header.members.get("capture")
-    return own if isinstance(own, str) and capture_id(head.header) == own else place_id(head.url)
+    header_id = head.header.header.members.get("capture")
+    return header_id if isinstance(header_id, str) and capture_id(head.header) == header_id else place_id(head.url)
 
 
 def _is_copy(bucket: "Bucket", head: _Head, other: _Head) -> bool:
     """Whether two captures have the same bytes; reads their objects only if sizes and tags do not decide it."""
-    if [one.size for _, one in head.segments] != [one.size for _, one in other.segments]:
+    if [object_.size for _, object_ in head.segments] != [object_.size for _, object_ in other.segments]:
         return False
     pairs = zip(head.segments, other.segments, strict=True)
     return all(
-        (one.tag is not None and one.tag == another.tag) or _digest(bucket, one) == _digest(bucket, another)
-        for (_, one), (_, another) in pairs
+        (first.tag is not None and first.tag == second.tag) or _digest(bucket, first) == _digest(bucket, second)
+        for (_, first), (_, second) in pairs
     )
 
 
-def _digest(bucket: "Bucket", one: _Object) -> bytes:
+def _digest(bucket: "Bucket", object_: _Object) -> bytes:
     with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder:
         file = folder / "object"
-        if not bucket.fetch(one.name, file):
-            raise StorageUnreachable(f"cannot read {bucket.shown}/{one.name}: it was deleted in the meantime")
+        if not bucket.fetch(object_.name, file):
+            raise StorageUnreachable(f"cannot read {bucket.shown}/{object_.name}: it was deleted in the meantime")
         with file.open("rb") as stream:
             return file_digest(stream, "sha256").digest()

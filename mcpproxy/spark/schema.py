@@ -23,8 +23,8 @@ ERRORS: Final = "errors"
 """The table of captures that cannot be read."""
 TABLES: Final = (*STORED, ERRORS)
 ADDED: Final = (("day", "DATE"), ("server", "VARCHAR"))
-"""The columns that each table has in addition, unless it already has them: the UTC day on which the capture opened, and
-the name of the captured server."""
+"""The columns that are added to each table, unless it already has them: the UTC day on which the capture was opened,
+and the name of the captured server."""
 
 _TYPES: Final[dict[str, DataType]] = {
     "BIGINT": LongType(),
@@ -46,9 +46,9 @@ def columns(table: str) -> tuple[tuple[str, str], ...]:
     Args:
         table: one of `TABLES`.
     """
-    own = _ERRORS if table == ERRORS else [(column.name, column.portable) for column in STORED[table].columns]
-    names = {name for name, _ in own}
-    return (*own, *(column for column in ADDED if column[0] not in names))
+    own_columns = _ERRORS if table == ERRORS else [(column.name, column.portable) for column in STORED[table].columns]
+    names = {name for name, _ in own_columns}
+    return (*own_columns, *(column for column in ADDED if column[0] not in names))
 
 
 def schema(table: str) -> StructType:

@@ -23,12 +23,13 @@ from mcpproxy.wording.units import size
 
 _MAKING: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
 SILENT_S: Final = 0.5
-"""Loading that takes no longer than this is not reported."""
+"""The time that loading must take before its progress is shown."""
 ERROR_LINES: Final = 12
+"""The maximum number of lines of an error that are shown."""
 
 
 class SqlSession:
-    """Some captures, and the process that runs queries on them."""
+    """A set of captures, and the process that runs queries on them."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class SqlSession:
         self._sandbox: Sandbox | None = None
         self._has_findings = False
         self._has_created = False
-        """Whether something may have been created in the sandbox, which is lost with it."""
+        """Whether tables, views or macros may have been created in the sandbox, which are lost with it."""
         self.is_spoiled = False
         """Whether a capture could not be read, or is damaged; both have been reported."""
 
@@ -71,7 +72,7 @@ class SqlSession:
             self._sandbox = None
 
     def ask(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
-        """Run statements; returns the result of the last.
+        """Run statements; returns the result of the last one.
 
         The rules run when a query needs findings, and not before.
 
@@ -81,7 +82,7 @@ class SqlSession:
                 it should not if a person reads them.
 
         Raises:
-            QueryError: it was refused, failed, or exceeded a limit.
+            QueryError: a statement was refused, failed, or exceeded a limit.
         """
         findings = self._has_findings or bool(set(re.findall(r"\w+", sql.lower())) & self._finding_relations)
         try:
@@ -100,11 +101,11 @@ class SqlSession:
             self._sandbox = self._opened(findings=findings)
             self._has_findings = findings
         self._has_created = self._has_created or bool(_MAKING.search(sql))
-        answer = self._sandbox.ask(sql, counts_reader=counts_reader)
+        result = self._sandbox.ask(sql, counts_reader=counts_reader)
         # A damaged file is usually detected before the first row, and then the query can be restarted.
-        rows = iter(answer)
-        first = list(islice(rows, 1))
-        return QueryRows(answer.columns, self._watched(chain(first, rows)), answer.until_s)
+        rows = iter(result)
+        first_rows = list(islice(rows, 1))
+        return QueryRows(result.columns, self._watched(chain(first_rows, rows)), result.until_s)
 
     def _watched(self, rows: Iterator[tuple[Value, ...]]) -> Iterator[tuple[Value, ...]]:
         try:
@@ -123,24 +124,24 @@ class SqlSession:
 
     @cached_property
     def _finding_relations(self) -> set[str]:
-        """The relations that need findings: they have no rows until the rules have run."""
+        """The relations that need findings, and have no rows until the rules have run."""
         return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
 
     def _opened(self, *, findings: bool) -> Sandbox:
-        shown = Progress()
-        tell = self._progress or shown.update
-        with shown if self._progress is None else nullcontext():
-            readable, refused, doubles = sources(
-                self._paths, findings=findings, progress=tell, memory=self._limits.memory
+        progress_line = Progress()
+        report_progress = self._progress or progress_line.update
+        with progress_line if self._progress is None else nullcontext():
+            readable_sources, refusals, duplicate_notes = sources(
+                self._paths, findings=findings, progress=report_progress, memory=self._limits.memory
             )
-            self._sources = readable
-            sandbox = Sandbox(readable, findings=findings, limits=self._limits, progress=tell)
+            self._sources = readable_sources
+            sandbox = Sandbox(readable_sources, findings=findings, limits=self._limits, progress=report_progress)
         try:
-            reasons = [*(str(error) for _, error in refused), *(why for _, why in sandbox.refused)]
+            reasons = [*(str(error) for _, error in refusals), *(text for _, text in sandbox.refused)]
             self.is_spoiled = bool(reasons)
-            for reason in (*cache_size_warning(), *doubles, *reasons):
+            for reason in (*cache_size_warning(), *duplicate_notes, *reasons):
                 self._hear_once(reason)
-            if self._paths and len(readable) == len(sandbox.refused):
+            if self._paths and len(readable_sources) == len(sandbox.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to query")
             losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of mcpproxy's own tables
             self.is_spoiled = report_losses(losses, "results cover the rest", self._hear_once) or self.is_spoiled
@@ -157,38 +158,38 @@ class SqlSession:
 
 
 def cache_size_warning() -> list[str]:
-    """The warning about MCPPROXY_CACHE_SIZE: a line if it is not a valid size and the default is used."""
+    """Returns a line of warning if MCPPROXY_CACHE_SIZE is not a valid size, so that the default is used; else none."""
     text = os.environ.get("MCPPROXY_CACHE_SIZE", "").strip()
     if not text or re.fullmatch(r"\d{1,15}[KMGT]?(?:i?B)?", text, re.IGNORECASE):
         return []
     return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is not a size such as 500M, 10G or 0; the default of 2G is used"]
 
 
-def report_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None]) -> bool:
-    """Report what each capture lacks, and what happens to the rest; returns whether any capture is damaged."""
+def report_losses(losses: Iterable[Loss], consequence: str, report: Callable[[str], None]) -> bool:
+    """Report what each capture lacks, and the consequence; returns whether any capture is damaged."""
     is_damaged = False
     for path, damage, lost, forgotten, begins_at, unrecorded, guesses in losses:
         is_damaged = is_damaged or damage > 0
-        missing = [begins_text(begins_at)] if begins_at else []
-        missing += [f"{size(damage)} of damage"] if damage else []
-        missing += [lost_text(lost)] if lost else []
-        missing += [unrecorded_text(unrecorded)] if unrecorded else []
-        missing += (
+        problems = [begins_text(begins_at)] if begins_at else []
+        problems += [f"{size(damage)} of damage"] if damage else []
+        problems += [lost_text(lost)] if lost else []
+        problems += [unrecorded_text(unrecorded)] if unrecorded else []
+        problems += (
             [f"{forgotten:,} requests or other things forgotten, because too many were open at once"]
             if forgotten
             else []
         )
         advice = " (`mcpproxy verify` says which)" if lost else " (`mcpproxy check` says which)" if forgotten else ""
         advice = " (`mcpproxy repair` copies everything intact)" if damage else advice
-        if missing:
-            hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest}{advice}")
+        if problems:
+            report(f"▲ {sanitise(path)}: {', '.join(problems)}; {consequence}{advice}")
         if guesses:
-            hear(f"▲ {sanitise(path)}: {guesses_text(guesses)}; figures of single sessions are guesses there")
+            report(f"▲ {sanitise(path)}: {guesses_text(guesses)}; figures of single sessions are guesses there")
     return is_damaged
 
 
 class Progress:
-    """One line on stderr about loading, if that is a terminal and loading is slow."""
+    """A line about loading, shown if stderr is a terminal and loading is slow."""
 
     def __init__(self) -> None:
         self._is_seen = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -230,14 +231,14 @@ def schema(relation: Relation) -> tuple[list[Column], Rows]:
 
 
 def relation_of(name: str, listed_by: str) -> Relation:
-    """The view or table of that name.
+    """The view or table with a name.
 
     Args:
-        name: its name, in upper or lower case.
+        name: the name, in upper or lower case.
         listed_by: the command that lists them all, for the error message.
 
     Raises:
-        QueryError: there is none.
+        QueryError: there is no view or table with this name.
     """
     by_name = {relation.name: relation for relation in relations()}
     if name.lower() not in by_name:
@@ -246,20 +247,20 @@ def relation_of(name: str, listed_by: str) -> Relation:
     return by_name[name.lower()]
 
 
-def report_error(error: QueryError, say: Callable[[str], None]) -> None:
+def report_error(error: QueryError, report: Callable[[str], None]) -> None:
     """Report why a query failed, line by line."""
     lines = lines_of(error)
     kind = "permission" if _LOCKED.search(str(error)) else error.kind
     if kind in _ADVICE:
         lines = [*lines, _ADVICE[kind]] if kind == "permission" else [f"{lines[0]}; {_ADVICE[kind]}"]
     for line in lines:
-        say(line)
+        report(line)
 
 
 def lines_of(error: QueryError) -> list[str]:
-    """Why a query failed: DuckDB's message, with a mark under the place, and suggestions."""
+    """Why a query failed: DuckDB's message, with a mark under the position of the error, and suggestions."""
     lines = [sanitise(line, 200) for line in str(error).split("\n") if line.strip()][:ERROR_LINES]
-    # DuckDB makes its own suggestions, good ones if the relation is known.
+    # DuckDB makes suggestions itself, which are good if it knows the relation.
     if error.nearest and f'"{error.nearest[0]}"' not in str(error):
         lines.append(f"nearest names here: {', '.join(sanitise(name, 100) for name in error.nearest)}")
     return lines

@@ -1,7 +1,7 @@
 """The process that runs SQL for the screens; requests and replies are JSON, exchanged with `mcpproxy.sql.client`.
 
 The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
-and queries the sandbox, a child process of its own. It ends with its stdin, and the sandbox ends with it, so neither
+and queries the sandbox, its own child process. It ends with its stdin, and the sandbox ends with it, so neither
 outlives the screens, however they end.
 
 Requests: `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` reloads captures that have grown. With `write`, the
@@ -40,7 +40,7 @@ MAX_RESULT_CHARS: Final = 8 << 20
 CELL: Final = 4000
 """The maximum number of characters in a cell."""
 QUICK_S: Final = 2.0
-"""If loading took no longer than this and a capture has grown, each query loads again."""
+"""The maximum loading time, in seconds, with which each query reloads captures that have grown."""
 TELL_S: Final = 0.1
 _STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
 
@@ -72,7 +72,7 @@ class SqlWorker:
         """Run queries, one after another."""
         signal.signal(signal.SIGINT, self._interrupted)
         self._parent.listen(self._take)
-        known = [
+        relation_list = [
             {
                 "name": relation.name,
                 "is_view": relation.is_view,
@@ -82,14 +82,14 @@ class SqlWorker:
             }
             for relation in relations()
         ]
-        self._reply({"relations": known, "keywords": KEYWORDS.split()})
+        self._reply({"relations": relation_list, "keywords": KEYWORDS.split()})
         while True:
-            question = self._queries.get()
-            self._turn = question["turn"]
+            request = self._queries.get()
+            self._turn = request["turn"]
             try:
-                reply = self._answered(question)
+                reply = self._answered(request)
             except KeyboardInterrupt:
-                # It arrived when the result was already complete.
+                # The signal arrived when the result was already complete.
                 reply = _STOPPED
             self._reply(reply)
 
@@ -107,69 +107,72 @@ class SqlWorker:
             self._may_stop = False
             raise KeyboardInterrupt
 
-    def _answered(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _answered(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             self._may_stop = True
-            # In this order: a stop from now on raises, and an earlier stop is seen here.
+            # The order matters: a stop from now on raises, and an earlier stop is noticed here.
             if self._turn <= self._stopped:
                 return _STOPPED
-            if "write" in question:
-                return {"written": self._write(question, **question["write"])}
-            return {"answer": self._ask(question)}
+            if "write" in request:
+                return {"written": self._write(request, **request["write"])}
+            return {"answer": self._ask(request)}
         except QueryError as error:
             return {"error": lines_of(error), "kind": error.kind}
         except KeyboardInterrupt:
             return _STOPPED
-        except Exception as error:  # noqa: BLE001 - the screen must learn of it
+        except Exception as error:  # noqa: BLE001 - the screen must show it
             return {"error": [sanitise(str(error), None) or type(error).__name__], "kind": "failed"}
         finally:
             self._may_stop = False
 
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        session = self._about([Path(path) for path in question["paths"]], anew=question.get("anew") is True)
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        session = self._about([Path(path) for path in request["paths"]], anew=request.get("anew") is True)
         began_s = time.monotonic()
-        answer = session.ask(question["sql"])
-        write = [cell_formatter(column, CELL) for column in answer.columns]
+        result = session.ask(request["sql"])
+        formatters = [cell_formatter(column, CELL) for column in result.columns]
         rows: list[list[str | None]] = []
-        room, is_more = MAX_RESULT_CHARS, False
-        for row in answer:
-            cells = [None if cell is None else to(cell).text for to, cell in zip(write, row, strict=True)]
-            room -= sum(len(cell or "") + 4 for cell in cells)
-            is_more = len(rows) == MAX_RESULT_ROWS or (room < 0 and bool(rows))
+        chars_left, is_more = MAX_RESULT_CHARS, False
+        for row in result:
+            cells = [
+                None if cell is None else format_cell(cell).text
+                for format_cell, cell in zip(formatters, row, strict=True)
+            ]
+            chars_left -= sum(len(cell or "") + 4 for cell in cells)
+            is_more = len(rows) == MAX_RESULT_ROWS or (chars_left < 0 and bool(rows))
             if is_more:
                 break
             rows.append(cells)
-        is_number = [column.kind in ("decimal", "float", "integer") for column in answer.columns]
+        is_number = [column.kind in ("decimal", "float", "integer") for column in result.columns]
         return {
-            "columns": [[column.name, right] for column, right in zip(answer.columns, is_number, strict=True)],
+            "columns": [[column.name, right] for column, right in zip(result.columns, is_number, strict=True)],
             "rows": rows,
             "more": is_more,
             "took_s": time.monotonic() - began_s,
             "grown": self._loaded != _state(self._paths),
         }
 
-    def _write(self, question: dict[str, Any], form: str, place: str | None, most: int) -> dict[str, Any]:
-        session = self._about([Path(path) for path in question["paths"]], anew=False)
-        # Writing counts towards the time limit, as with `mcpproxy query -o`: no row is read while it runs.
-        answer = session.ask(question["sql"], counts_reader=True)
-        if not answer.columns:
+    def _write(self, request: dict[str, Any], form: str, place: str | None, most: int) -> dict[str, Any]:
+        session = self._about([Path(path) for path in request["paths"]], anew=False)
+        # Writing counts towards the time limit, as with `mcpproxy query -o`: the rows are not read by a person.
+        result = session.ask(request["sql"], counts_reader=True)
+        if not result.columns:
             raise QueryError("empty", "the statement has no rows to write")
         if form == "csv":
-            lines = csv_lines(answer.columns, answer)
+            lines = csv_lines(result.columns, result)
         else:
-            lines = (line + "\n" for line in json_lines(answer.columns, answer))
-        heads = int(form == "csv")
+            lines = (line + "\n" for line in json_lines(result.columns, result))
+        header_lines = int(form == "csv")
         if place is None:
             text, count, is_cut = _fitting(lines, most)
-            return {"rows": count - heads, "text": text, "is_cut": is_cut}
+            return {"rows": count - header_lines, "text": text, "is_cut": is_cut}
         with new_file(Path(place)) as path, path.open("w", encoding="utf-8", newline="") as file:
             count = 0
             for count, line in enumerate(lines, 1):  # noqa: B007 - the last number is the count
                 file.write(line)
-        return {"rows": count - heads, "text": "", "is_cut": False}
+        return {"rows": count - header_lines, "text": "", "is_cut": False}
 
     def _about(self, paths: list[Path], *, anew: bool) -> SqlSession:
-        """Returns the loaded captures; reloads those that have grown if that is quick or requested."""
+        """Returns a session with the captures; reloads captures that have grown if that is quick or requested."""
         if self._session is not None and paths == self._paths:
             is_due = anew or self._load_s <= QUICK_S
             if not is_due or self._loaded == _state(paths):
@@ -177,7 +180,7 @@ class SqlWorker:
         if self._session is not None:
             self._session.close()
         self._paths, self._session = paths, None
-        loaded, began_s = _state(paths), time.monotonic()
+        files_state, began_s = _state(paths), time.monotonic()
         session = SqlSession(paths, Limits(), hear=self._note, progress=self._tell)
         try:
             for _ in session.ask("select 1"):
@@ -185,7 +188,7 @@ class SqlWorker:
         except BaseException:
             session.close()
             raise
-        self._session, self._loaded, self._load_s = session, loaded, time.monotonic() - began_s
+        self._session, self._loaded, self._load_s = session, files_state, time.monotonic() - began_s
         return session
 
     def _note(self, text: str) -> None:
@@ -204,15 +207,15 @@ class SqlWorker:
         self._may_stop = may_stop
 
 
-def _fitting(lines: Iterable[str], most: int) -> tuple[str, int, bool]:
-    """The lines that fit into a number of bytes, their number, and whether there are more."""
-    kept: list[str] = []
+def _fitting(lines: Iterable[str], bytes_left: int) -> tuple[str, int, bool]:
+    """Returns the lines that fit into a number of bytes, how many they are, and whether there are more."""
+    fitting_lines: list[str] = []
     for line in lines:
-        most -= len(line.encode())
-        if most < 0:
-            return "".join(kept), len(kept), True
-        kept.append(line)
-    return "".join(kept), len(kept), False
+        bytes_left -= len(line.encode())
+        if bytes_left < 0:
+            return "".join(fitting_lines), len(fitting_lines), True
+        fitting_lines.append(line)
+    return "".join(fitting_lines), len(fitting_lines), False
 
 
 def _state(paths: list[Path]) -> list[tuple[str, int]]:

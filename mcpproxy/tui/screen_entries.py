@@ -1,4 +1,4 @@
-"""Entries: how each screen is opened: its name, its key, and the capture that it gets."""
+"""Entries: how each screen is opened: its name, its key, and the capture that it shows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ class OpenCapture:
     """A capture that is open, and where the user is in it."""
 
     reading: Reading
-    """The reading of the capture. A thread continues it while it is shown; screens must not close it."""
+    """The reading of the capture. A thread continues it while the capture is open; screens must not close it."""
     row: int | None = None
     """The entry at the cursor."""
     only: str | None = None
-    """The filter to show it with."""
+    """The filter with which the traffic is opened."""
     frame: int | None = None
     """The number of the record to go to, if its entry is not known yet."""
     is_detailed: bool = False
-    """Whether the detail is open at once."""
+    """Whether the detail is opened at once."""
     finding: Finding | None = None
     """The finding in the row; its place is selected when the detail is opened."""
 
@@ -51,13 +51,13 @@ class ScreenEntry:
     word: str
     """Its name in the footer and the palette."""
     make: Callable[[OpenCapture], Screen[None]]
-    """Creates the screen. From the list of sessions, it gets the capture at the cursor."""
+    """Creates the screen. From the list of sessions, the capture at the cursor is passed."""
     opener: Opener = "both"
     """The main screens from which it opens."""
     help: str = ""
     """One line for `?`."""
     of_all: Callable[[Sequence[Path]], Screen[None]] | None = None
-    """Creates the screen for all listed captures; None if it shows only one."""
+    """Creates the screen for all listed captures; None if the screen can show only one."""
 
 
 @cache
@@ -81,7 +81,7 @@ def _defined() -> Iterator[ScreenEntry]:
 
 
 def entries_of(opener: Opener) -> Iterator[ScreenEntry]:
-    """The entries that open from a screen."""
+    """The entries of the screens that can be opened from a main screen."""
     return (entry for entry in entries() if entry.opener in (opener, "both"))
 
 
@@ -90,9 +90,9 @@ def bind(bindings: BindingsMap, opener: Opener) -> None:
     _bind(bindings, entries_of(opener), "enter")
 
 
-def bind_switches(bindings: BindingsMap, own: str) -> None:
-    """Add the keys that lead from a screen, given by its word, to the other screens of its capture."""
-    _bind(bindings, (entry for entry in entries_of("traffic") if entry.word != own), "switch")
+def bind_switches(bindings: BindingsMap, word: str) -> None:
+    """Add the keys that lead from a screen, which `word` names, to the other screens of its capture."""
+    _bind(bindings, (entry for entry in entries_of("traffic") if entry.word != word), "switch")
 
 
 def _bind(bindings: BindingsMap, screen_entries: Iterable[ScreenEntry], action: str) -> None:

@@ -30,18 +30,18 @@ def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
     Args:
         leave: called in the loop, with the exit code.
     """
-    watcher = _ExitWatch(leave)
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number, handler in before.items():
+    exit_watch = _ExitWatch(leave)
+    previous_handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in previous_handlers.items():
         # A signal that the parent process ignored (nohup) stays ignored.
         if handler is not signal.SIG_IGN:
-            signal.signal(number, watcher.on_signal)
-    threading.Thread(target=watcher.watch, name="terminal", daemon=True).start()
+            signal.signal(number, exit_watch.on_signal)
+    threading.Thread(target=exit_watch.watch, name="terminal", daemon=True).start()
     try:
         yield
     finally:
-        watcher.has_left.set()
-        for number, handler in before.items():
+        exit_watch.has_left.set()
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
@@ -60,10 +60,10 @@ class _ExitWatch:
 
     def watch(self) -> None:
         """Wait until the other end of the terminal is closed."""
-        ended = select.poll()
-        ended.register(self._stdin, 0)
+        poller = select.poll()
+        poller.register(self._stdin, 0)
         while not self.has_left.is_set():
-            events = ended.poll(1000)
+            events = poller.poll(1000)
             if events and events[0][1] & select.POLLHUP:
                 self._tell(128 + signal.SIGHUP)
                 return

@@ -1,6 +1,6 @@
 """Rows: the text of the traffic table's lines, read from the file when a line is drawn.
 
-A thread reads the rows, and the drawing thread waits for it no longer than `PATIENCE_S`: while a disk spins up, rows
+A thread reads the rows, and the drawing thread waits for it for at most `PATIENCE_S`: while a disk spins up, rows
 show `…`, and the screen does not hang. A few screenfuls of rows are cached. The wording is the same as in `show`.
 """
 
@@ -28,9 +28,9 @@ from mcpproxy.wording.units import brief, since_start
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
 MAX_CACHED_ROWS: Final = 2000
-"""How many rows are kept."""
+"""The maximum number of rows whose texts are cached; the rows that were read first are dropped first."""
 NOTE: Final = 24
-"""How many cells a note needs."""
+"""The minimum width of the column with the content in which a note has room, in cells."""
 MARK: Final = "◆"
 """The sign before the time of a marked row."""
 
@@ -39,7 +39,7 @@ class TrafficRows:
     """The rows of one capture that a table shows: the entries in `view`."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
-        """Show all rows that get a line.
+        """Create the rows; until `view` is changed, it contains all entries that the table can show.
 
         Args:
             reading: the capture.
@@ -50,7 +50,7 @@ class TrafficRows:
         """Numbers of entries, ascending."""
         self.times: Times = "rel"
         self.is_exchanges = False
-        """Whether a line is an exchange; its number is that of its request."""
+        """Whether a line is an exchange, numbered like its request."""
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False
@@ -75,17 +75,17 @@ class TrafficRows:
         self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)
 
     def want(self, first: int, last: int) -> None:
-        """Read the rows that are not cached, but wait for no longer than `PATIENCE_S`."""
-        rows = [row for line in range(first, last) for row in self._rows_of(line) if row not in self._texts]
-        if rows and (self._read is None or self._read.done()):
-            self._read = self._thread.submit(self._fetch, rows, time.monotonic() + PATIENCE_S)
+        """Read the rows that are not cached, but wait for at most `PATIENCE_S`."""
+        entries = [entry for line in range(first, last) for entry in self._rows_of(line) if entry not in self._texts]
+        if entries and (self._read is None or self._read.done()):
+            self._read = self._thread.submit(self._fetch, entries, time.monotonic() + PATIENCE_S)
             try:
                 self._read.result(PATIENCE_S)
             except TimeoutError:
                 return
 
     def line(self, row: int) -> TableLine:
-        """A row as cells."""
+        """The cells of a row."""
         entry = self.view[row]
         text = self._texts.get(entry, WAITING)
         calls, number = self.reading.calls, self.reading.call(entry)
@@ -94,85 +94,87 @@ class TrafficRows:
             response = self.reading.partner(entry)
             answer = self._texts.get(response, WAITING) if response is not None else RowText(text.way, ())
         is_answer = number is not None and (self.is_exchanges or calls.response[number] == entry)
-        named = short_call(text.what) if self.is_exchanges and self.is_narrow else text.what
+        name_spans = short_call(text.what) if self.is_exchanges and self.is_narrow else text.what
         session, note = self.reading.session_at(entry), self.marks.get(self.reading.index.entry(entry).seq)
-        what = named if session is None else (Span(f"session {session:,}  "), *named)
-        cells_: dict[str, Sequence[Span]] = {
+        what_cell = name_spans if session is None else (Span(f"session {session:,}  "), *name_spans)
+        cell_spans: dict[str, Sequence[Span]] = {
             "number": (Span(str(self.reading.index.entry(entry).seq), "dim"),),
             "time": self._time(row),
             "way": (text.way,),
             "findings": (self._findings_cell(row),),
         }
         if text.is_wide:
-            what = (*what, Span(f"  {note}", "accent")) if note else what
-            return TableLine({**cells_, "what": what}, wide="what")
-        status = self._status_cell(number, answer, is_answer=is_answer)
-        latency = self._latency_cell(number, is_answer=is_answer)
+            what_cell = (*what_cell, Span(f"  {note}", "accent")) if note else what_cell
+            return TableLine({**cell_spans, "what": what_cell}, wide="what")
+        status_cell = self._status_cell(number, answer, is_answer=is_answer)
+        latency_cell = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
         # A text that is longer than its column extends over the empty cells after it.
-        spills = "status" if any(span.text for span in status) else "what"
+        spilling_column = "status" if any(span.text for span in status_cell) else "what"
         if note and self.is_narrow:
-            # It goes where there is room: after the name or, for a request, instead of its response's outcome.
-            spills = "status" if text.id and not (any(span.text for span in status) or latency.text) else "what"
-            if spills == "status":
-                status = (Span(note, "dim"),)
+            # The note goes where there is room: after the name or, for a request, into an empty status column.
+            spilling_column = (
+                "status" if text.id and not (any(span.text for span in status_cell) or latency_cell.text) else "what"
+            )
+            if spilling_column == "status":
+                status_cell = (Span(note, "dim"),)
             else:
-                what = (*what, Span(f"  {note}", "dim"))
-        more = text.more
+                what_cell = (*what_cell, Span(f"  {note}", "dim"))
+        gist = text.more
         if self.is_exchanges and number is not None:
             room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
-            more = asked_and_answered(question_in(more, answer.more, room), answer.more)
-        cells_ |= {
-            "what": what,
+            gist = asked_and_answered(question_in(gist, answer.more, room), answer.more)
+        cell_spans |= {
+            "what": what_cell,
             "id": (Span(text.id),),
-            "status": status,
-            "latency": (latency,),
+            "status": status_cell,
+            "latency": (latency_cell,),
             "size": (Span(units.size(size) if size else "", "dim"),),
-            "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(more, "dim")),
+            "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(gist, "dim")),
         }
-        return TableLine(cells_, spills=spills)
+        return TableLine(cell_spans, spills=spilling_column)
 
     def entry(self, row: int) -> int | None:
         """The entry that a line shows."""
         return self.view[row] if 0 <= row < len(self.view) else None
 
     def forget(self) -> None:
-        """Drop cached rows, whose meaning may have changed."""
-        for row in [row for row, text in self._texts.items() if not text.is_final]:
-            self._texts.pop(row, None)
+        """Drop the cached rows whose texts may have changed."""
+        for entry in [entry for entry, text in self._texts.items() if not text.is_final]:
+            self._texts.pop(entry, None)
 
     # ---- cells
 
     def _rows_of(self, line: int) -> list[int]:
-        row = self.view[line]
-        partner = self.reading.partner(row) if self.is_exchanges else None
-        return [row] if partner is None else [row, partner]
+        entry = self.view[line]
+        partner = self.reading.partner(entry) if self.is_exchanges else None
+        return [entry] if partner is None else [entry, partner]
 
     def _findings_cell(self, line: int) -> Span:
-        """The findings in a line: the worst level, and the number."""
-        marks = [self.reading.findings.at(row) for row in self._rows_of(line)]
-        level = max((level for level, _ in marks if level is not None), default=None)
+        """The findings in a line: the worst level, and the number of findings."""
+        level_counts = [self.reading.findings.at(entry) for entry in self._rows_of(line)]
+        level = max((level for level, _ in level_counts if level is not None), default=None)
         if level is None:
             return Span("")
-        count = sum(count for _, count in marks)
+        count = sum(count for _, count in level_counts)
         return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
 
     def _size(self, entry: int) -> int:
-        """The size of a frame, in bytes; for an exchange, that of its response."""
+        """The size of a frame, in bytes; for an exchange, the size of its response."""
         if not self.is_exchanges:
             return self.reading.index.entry(entry).size
         response = self.reading.partner(entry)
         return 0 if response is None else self.reading.index.entry(response).size
 
     def _status_cell(self, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
-        """How a request ended, or what a response means; over HTTP, with the status and the stream's events."""
+        """How a request ended, or what a response means; over HTTP, with the status code and the number of events."""
         status = answer.status
         if status is None or (number is not None and not (is_answer and self.reading.calls.response[number] != NONE)):
             return (self._open(number),)
         room = self._status_width
         forms = status.word, status.short, status.shortest
         word = next((form for form in forms if cells(form) <= room), status.shortest)
-        parts = [Span(word, "bad" if status.is_bad else "plain")]
+        spans = [Span(word, "bad" if status.is_bad else "plain")]
         room -= cells(word)
         http = self.reading.http.answer(answer.http)
         if http is not None:
@@ -180,8 +182,8 @@ class TrafficRows:
             for text in (f" · {http.status}", events):
                 room -= cells(text)
                 if text and room >= 0:
-                    parts.append(Span(text, "dim"))
-        return tuple(parts)
+                    spans.append(Span(text, "dim"))
+        return tuple(spans)
 
     def _latency_cell(self, number: int | None, *, is_answer: bool) -> Span:
         """How long a response took, or how long a request waited without one."""
@@ -221,7 +223,7 @@ class TrafficRows:
         if not self.marks:
             return False
         index = self.reading.index
-        entries = (index.entry(row) for row in self._rows_of(line))
+        entries = (index.entry(number) for number in self._rows_of(line))
         return any(entry.seq in self.marks and entry.sort != "damage" for entry in entries)
 
     def _time_text(self, row: int) -> str:
@@ -242,28 +244,28 @@ class TrafficRows:
 
     # ---- reading, in a thread
 
-    def _fetch(self, rows: Sequence[int], until: float) -> None:
-        for row in rows:
-            self._texts[row] = self._text_of(row)
+    def _fetch(self, entries: Sequence[int], deadline_s: float) -> None:
+        for entry in entries:
+            self._texts[entry] = self._text_of(entry)
         while len(self._texts) > MAX_CACHED_ROWS:
             self._texts.popitem(last=False)
-        if time.monotonic() > until:
+        if time.monotonic() > deadline_s:
             self._ready()
 
-    def _text_of(self, row: int) -> RowText:
+    def _text_of(self, entry: int) -> RowText:
         """The text of a row."""
-        return text_of(self.reading, row)
+        return text_of(self.reading, entry)
 
 
-def question_in(asked: str, answered: str, room: int) -> str:
-    """The part of a request's gist that is shown before that of its response.
+def question_in(request_gist: str, response_gist: str, room: int) -> str:
+    """The part of a request's gist that is shown before the gist of its response.
 
     Args:
-        asked: the gist of the request.
-        answered: the gist of the response; empty if there is none.
-        room: the cells for both: neither of them is cut before it takes more than half.
+        request_gist: the gist of the request.
+        response_gist: the gist of the response; empty if there is none.
+        room: the cells for both; neither gist is cut unless it takes more than half of them.
     """
-    if not answered:
-        return asked
-    left = room - len(YIELDS)
-    return fit(asked, max(1, left // 2, left - cells(answered)))
+    if not response_gist:
+        return request_gist
+    available = room - len(YIELDS)
+    return fit(request_gist, max(1, available // 2, available - cells(response_gist)))

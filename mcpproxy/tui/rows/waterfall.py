@@ -1,4 +1,4 @@
-"""Waterfall: exchanges, starts and densities as cells of a line, and the axis above them. Reads no file."""
+"""Waterfall: draws exchanges, start-ups and densities as cells of a line, and the axis above them. Reads no file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -25,8 +25,7 @@ LEGEND: Final = (
     (ERROR, "error", "error"),
     (ABANDONED, "abandoned", "abandoned"),
 )
-"""Signs with their meaning, and a shorter text for narrow terminals, where a sign with an empty text is left out.
-"""
+"""Each sign with its meaning and a shorter text for narrow terminals, which leave out signs with an empty text."""
 
 HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
     (1_000_000, "▁", "dim"),
@@ -35,7 +34,7 @@ HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
     (1_000_000_000, "▆", "accent"),
     (1 << 63, "█", "plain"),
 )
-"""The classes of latencies: the upper limit in nanoseconds, and how cells of the class are drawn."""
+"""The classes of latencies: the upper limit in nanoseconds, then the sign and the role of their cells."""
 HEAT_LEGEND: Final = (
     *((sign, text, text) for sign, text in zip("▁▂▄▆█", ("<1ms", "<10ms", "<100ms", "<1s", "≥1s"), strict=True)),
     *LEGEND[-2:],
@@ -53,7 +52,7 @@ _OPENING: Final = frozenset(("initialize", "server/discover", "tools/list"))
 _BAD: Final = ERRORS | FAILURES
 
 Window = tuple[int, int]
-"""The stretch that is drawn, on the clock of the timelines."""
+"""The start and the end of the period that is drawn, on the clock of the timelines."""
 Cell = tuple[str, Role]
 
 
@@ -62,7 +61,7 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
 
     Args:
         bar: the exchange.
-        window: the stretch that is drawn.
+        window: the period that is drawn.
         cells: the number of cells.
         last_ns: where the bar stops if the exchange has not ended.
     """
@@ -74,35 +73,35 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
         else "accent"
     )
     sign = OPENING if bar.call.method in _OPENING else RUNNING
-    end = last_ns if bar.end_ns is None else bar.end_ns
-    drawn: list[Cell] = [(" ", "plain")] * cells
-    for cell in cells_of(bar.start_ns, end, window, cells):
-        drawn[cell] = (sign, role)
+    end_ns = last_ns if bar.end_ns is None else bar.end_ns
+    line_cells: list[Cell] = [(" ", "plain")] * cells
+    for cell in cells_of(bar.start_ns, end_ns, window, cells):
+        line_cells[cell] = (sign, role)
     low, high = window
     for start, stop in bar.waits:
         for cell in cells_of(start, stop, window, cells):
-            # A wait fills the cells whose middle it covers, so that a short wait hides no work.
+            # A wait fills only the cells whose middle it covers, so that a short wait does not hide work.
             if start <= low + (high - low) * (2 * cell + 1) // (2 * cells) <= stop:
-                drawn[cell] = (WAITING, role)
-    return spans_of(drawn)
+                line_cells[cell] = (WAITING, role)
+    return spans_of(line_cells)
 
 
 def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
-    """The cells of a server: its start, and the number of exchanges that began over time.
+    """The cells of a server: its start-up, and the number of exchanges that began over time.
 
     Args:
-        counts: by cell, how many exchanges began.
+        counts: the number of exchanges that began in each cell.
         startup: when the server started.
-        window: the stretch that is drawn.
-        last_ns: where the start stops if it has not ended.
+        window: the period that is drawn.
+        last_ns: where the start-up stops if it has not ended.
     """
-    drawn: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
+    line_cells: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
     if startup.spawned_ns is not None:
-        awake = last_ns if startup.awake_ns is None else startup.awake_ns
-        for cell in cells_of(startup.spawned_ns, awake, window, len(counts)):
+        awake_ns = last_ns if startup.awake_ns is None else startup.awake_ns
+        for cell in cells_of(startup.spawned_ns, awake_ns, window, len(counts)):
             if not counts[cell]:
-                drawn[cell] = (STARTING, "plain")
-    return spans_of(drawn)
+                line_cells[cell] = (STARTING, "plain")
+    return spans_of(line_cells)
 
 
 def heat_cells(worst_ns: Sequence[int]) -> list[Span]:
@@ -117,12 +116,12 @@ def _heat_cell(ns: int) -> Cell:
 
 
 def spans_of(cells: Iterable[Cell]) -> list[Span]:
-    """Cells as spans, as few as possible."""
+    """Returns cells as spans; adjacent cells with the same role share one."""
     return [Span("".join(sign for sign, _ in group), role) for role, group in groupby(cells, key=lambda cell: cell[1])]
 
 
 def legend(signs: Sequence[tuple[str, str, str]], width: int) -> str:
-    """A line with the meaning of signs, in short if there is less room.
+    """Returns a line that explains signs, with their shorter texts if the line would be too wide.
 
     Args:
         signs: `LEGEND` or `HEAT_LEGEND`.
@@ -145,7 +144,7 @@ def axis(window: Window, zero_ns: int, cells: int) -> str:
 
 
 def _steps() -> Iterator[int]:
-    """Distances in nanoseconds: 1, 2 and 5 of any power of ten of a second, then minutes, hours and days."""
+    """Yields distances in nanoseconds, ascending: decimal fractions of a second, seconds, minutes, hours and days."""
     yield from (factor * 10**power for power in range(3, 10) for factor in (1, 2, 5))
     yield from (factor * 10**9 for factor in (10, 20, 30, 60, 120, 300, 600, 1200, 1800))
     yield from (factor * 3600 * 10**9 for factor in (1, 2, 3, 6, 12))
@@ -156,20 +155,20 @@ def _ticks(low: int, high: int, step: int, cells: int) -> str:
     line = ""
     tick = -(-low // step) * step
     while tick < high:
-        at, text = (tick - low) * cells // (high - low), moment(tick, step)
-        if at + len(text) <= cells:
-            line = line.ljust(at) + text
+        position, text = (tick - low) * cells // (high - low), moment(tick, step)
+        if position + len(text) <= cells:
+            line = line.ljust(position) + text
         tick += step
     return line
 
 
 def moment(t_ns: int, step_ns: int) -> str:
-    """A time, as precise as the step requires: `0s`, `1.50s`, `2m05s`, `3h00m`."""
+    """Returns a time, as precise as the step requires: `0s`, `1.50s`, `2m05s`, `3h00m`."""
     digits = next((count for count in range(7) if step_ns % 10 ** (9 - count) == 0), 6)
-    seconds, sign = abs(t_ns) / 1e9, "-" if t_ns < 0 else ""
-    if digits or seconds < 60:
-        return f"{sign}{seconds:.{digits}f}s"
-    minutes, rest = divmod(round(seconds), 60)
+    duration_s, sign = abs(t_ns) / 1e9, "-" if t_ns < 0 else ""
+    if digits or duration_s < 60:
+        return f"{sign}{duration_s:.{digits}f}s"
+    minutes, seconds = divmod(round(duration_s), 60)
     if minutes < 60:
-        return f"{sign}{minutes}m{rest:02d}s"
-    return f"{sign}{minutes // 60}h{minutes % 60:02d}m" + (f"{rest:02d}s" if rest else "")
+        return f"{sign}{minutes}m{seconds:02d}s"
+    return f"{sign}{minutes // 60}h{minutes % 60:02d}m" + (f"{seconds:02d}s" if seconds else "")

@@ -30,9 +30,9 @@ class CaptureScreen(ListScreen):
         return self.reading
 
     def begin(self, step: Callable[[], bool], name: str) -> None:
-        """Start a thread that takes these steps, replacing any other.
+        """Start a thread that calls `step` again and again, and stop any other thread of the screen.
 
-        Keys wait for the first result, as they may concern it.
+        Keys wait for the first result, as they may apply to it.
 
         Args:
             step: does some work; returns False if there is nothing to do yet.
@@ -71,14 +71,14 @@ class CaptureScreen(ListScreen):
     def draw_later(self, draw: Callable[[], None]) -> None:
         """Draw after the next layout, unless the screen is closed before that."""
 
-        def drawn() -> None:
+        def draw_if_open() -> None:
             try:
                 draw()
             except NoMatches:
                 if self.is_active:
                     raise
 
-        self.call_after_refresh(drawn)
+        self.call_after_refresh(draw_if_open)
 
     def _report_progress(self) -> None:
         if self._is_on_top:

@@ -1,4 +1,4 @@
-"""Tools: every tool that the server listed, the cost of its definition, its use, and whether the definition changed."""
+"""Tools: every tool that the server listed, what its definition costs, its calls, and changes of the definition."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -36,18 +36,17 @@ COLUMNS: Final = (
     Column("note", "", 14, drop=4),
 )
 NAME: Final = 200
-"""How many characters of a name a row can show."""
-
+"""The maximum length of a name in a row, in characters."""
 
 VIEWS: Final = ("text", "pretty")
 """The views of a definition."""
 
 
 class ToolRows(MemoryRows[Tool]):
-    """The rows: tools, sorted."""
+    """Tools as the rows of a table."""
 
     def line(self, row: int) -> TableLine:
-        """One tool."""
+        """The cells of a tool."""
         tool = self.items[row]
         note, role = note_on(tool)
         return TableLine(
@@ -69,8 +68,12 @@ def note_on(tool: Tool) -> tuple[str, Role]:
     if tool.last is None:
         return "never listed", "bad"
     if len(tool.versions) > 1:
-        times = len(tool.versions) - 1
-        return ("changed" if times == 1 else f"changed {times}{'+' if times + 1 >= VERSIONS else ''} times"), "bad"
+        change_count = len(tool.versions) - 1
+        return (
+            "changed"
+            if change_count == 1
+            else f"changed {change_count}{'+' if change_count + 1 >= VERSIONS else ''} times"
+        ), "bad"
     return ("", "plain") if tool.calls else ("never called", "dim")
 
 
@@ -107,11 +110,7 @@ class ToolsScreen(CaptureScreen):
     }
 
     def __init__(self, capture: OpenCapture) -> None:
-        """Create the screen of a capture.
-
-        Args:
-            capture: the capture.
-        """
+        """Create the screen of a capture."""
         super().__init__(capture.reading)
         self.tools = Tools(capture.reading)
         self._rows = ToolRows()
@@ -151,9 +150,9 @@ class ToolsScreen(CaptureScreen):
 
     @on(Progressed)
     def update_rows(self) -> None:
-        """Show the tools so far."""
-        is_abandoned = any(tool.abandoned for tool in self.tools.rows)
-        self.table.set_columns(columns_with(COLUMNS, is_abandoned=is_abandoned))
+        """Show the tools that have been read so far."""
+        has_abandoned = any(tool.abandoned for tool in self.tools.rows)
+        self.table.set_columns(columns_with(COLUMNS, is_abandoned=has_abandoned))
         self.put(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
         self.show_title()
         self._show()
@@ -170,15 +169,18 @@ class ToolsScreen(CaptureScreen):
     def show_title(self) -> None:
         """Update the title to match the screen."""
         rows = self._rows.items
-        listed = [tool for tool in rows if tool.last is not None]
-        size = sum(tool.last.size for tool in listed if tool.last is not None)
-        tokens = sum(tool.last.tokens_estimate for tool in listed if tool.last is not None)
-        spans = [Span(f"  {count_text(len(listed), 'tool')}")]
-        if listed:
+        listed_tools = [tool for tool in rows if tool.last is not None]
+        size = sum(tool.last.size for tool in listed_tools if tool.last is not None)
+        tokens = sum(tool.last.tokens_estimate for tool in listed_tools if tool.last is not None)
+        spans = [Span(f"  {count_text(len(listed_tools), 'tool')}")]
+        if listed_tools:
             spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
-        never, changed = sum(not tool.calls for tool in listed), sum(len(tool.versions) > 1 for tool in listed)
-        spans += [Span(f"  {changed:,} changed", "bad")] if changed else []
-        spans += [Span(f"  {never:,} never called", "dim")] if never else []
+        never_called_count, changed_count = (
+            sum(not tool.calls for tool in listed_tools),
+            sum(len(tool.versions) > 1 for tool in listed_tools),
+        )
+        spans += [Span(f"  {changed_count:,} changed", "bad")] if changed_count else []
+        spans += [Span(f"  {never_called_count:,} never called", "dim")] if never_called_count else []
         spans += [Span(f"  {self.tools.left_out:,} more not listed", "bad")] if self.tools.left_out else []
         spans.append(Span(f"  by {self.order}", "dim"))
         self.set_title(spans)
@@ -190,15 +192,15 @@ class ToolsScreen(CaptureScreen):
         tool = self.selected
         if not self.reader.display or tool is None:
             return
-        last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
-        version = last if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
-        wanted = tool.name, version
+        last_version = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
+        version = last_version if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
+        name_and_version = tool.name, version
         width = max(NARROWEST, self.size.width - MARGIN)
-        if (*wanted, width) != self._requested:
-            self._requested = (*wanted, width)
-            self.tools.choose(*wanted, width)
+        if (*name_and_version, width) != self._requested:
+            self._requested = (*name_and_version, width)
+            self.tools.choose(*name_and_version, width)
         definition = self.tools.shown
-        if definition is None or (definition.name, definition.version) != wanted:
+        if definition is None or (definition.name, definition.version) != name_and_version:
             return
         count = len(tool.versions)
         pieces = [Piece(Span(sanitise(tool.name, 60), "accent"))]
@@ -221,10 +223,10 @@ class ToolsScreen(CaptureScreen):
         elif definition.tree is not None:
             self.reader.show(definition.lines)
         else:
-            word = (
+            reason = (
                 "gone: its recorder has deleted this part of the capture" if count else "not in any tools/list response"
             )
-            self.reader.show([[Span(word, "bad")]])
+            self.reader.show([[Span(reason, "bad")]])
 
     @on(Table.RowHighlighted)
     def _moved(self) -> None:
@@ -247,8 +249,10 @@ class ToolsScreen(CaptureScreen):
         tool = self.selected
         if tool is None or not tool.versions:
             return
-        last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
-        self._version = max(0, min((last if self._version is None else self._version) + by, len(tool.versions) - 1))
+        last_version = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
+        self._version = max(
+            0, min((last_version if self._version is None else self._version) + by, len(tool.versions) - 1)
+        )
         self.action_into()
 
     def action_find(self) -> None:

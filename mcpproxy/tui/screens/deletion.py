@@ -1,4 +1,4 @@
-"""Deletion of captures: after a question that names what will be deleted, and never of a live capture."""
+"""Deletion of captures: asks first, naming what will be deleted, and never deletes a live capture."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,33 +19,33 @@ class Deletion:
     """Deletes captures for a screen that lists them. A thread examines and deletes the files."""
 
     def __init__(self, screen: TitledScreen, renew: Callable[[], None]) -> None:
-        """Start; no capture is deleted yet.
+        """Prepare deletions; nothing is deleted yet.
 
         Args:
-            screen: the screen above which the question is asked.
-            renew: called when a capture was deleted.
+            screen: the screen over which the question is asked.
+            renew: called when a capture has been deleted.
         """
         self.deleted: set[Path] = set()
-        """The captures that were deleted here, and which the next search will no longer find."""
+        """The captures that were deleted here; a list may contain them until the next search."""
         self._screen, self._renew = screen, renew
         self._thread = ThreadPoolExecutor(1, "deletion")
 
     def close(self) -> None:
-        """Cancel deletions that have not been done yet."""
+        """Cancel deletions that have not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, path: Path) -> None:
-        """Determine what would be deleted with a capture, and ask; keys wait for the question."""
+        """Determine what a deletion would remove, and ask for confirmation; keys wait for the question."""
 
-        def work() -> None:
+        def prepare() -> None:
             capture = removable(path)
             if capture is not None:
                 self._screen.call_later(self._ask, capture)
                 return
-            why = "it is still being recorded" if is_recorded(segments(path)) else "its files cannot be read"
-            self._screen.call_later(self._fail, f"{short_name(path)} cannot be deleted: {why}")
+            reason = "it is still being recorded" if is_recorded(segments(path)) else "its files cannot be read"
+            self._screen.call_later(self._fail, f"{short_name(path)} cannot be deleted: {reason}")
 
-        self._screen.app.key_queue.wait_for(self._thread.submit(work))
+        self._screen.app.key_queue.wait_for(self._thread.submit(prepare))
 
     def _ask(self, capture: Removable) -> None:
         files = f"{count_text(len(capture.files), 'file')}, {size(capture.size)}"
@@ -55,12 +55,12 @@ class Deletion:
             *(["your marks and notes on it"] if capture.has_marks else []),
         ]
 
-        def answer(is_wanted: bool | None) -> None:
-            if is_wanted:
+        def on_answer(is_confirmed: bool | None) -> None:
+            if is_confirmed:
                 self._screen.app.close_capture(capture.path)
                 self._thread.submit(self._delete, capture)
 
-        self._screen.app.push_screen(ConfirmScreen(f"Delete {short_name(capture.path)}?", details), answer)
+        self._screen.app.push_screen(ConfirmScreen(f"Delete {short_name(capture.path)}?", details), on_answer)
 
     def _delete(self, capture: Removable) -> None:
         name = short_name(capture.path)

@@ -1,4 +1,4 @@
-"""Exporting: the rows that a screen lists, as JSON lines in a file, while the screen stays usable."""
+"""Exporting: writes the rows that a screen lists to a file, as JSON lines, while the screen stays usable."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ class Exporting:
         """Start without an export.
 
         Args:
-            screen: the screen above which the name of the file is asked for.
+            screen: the screen over which the prompt for the file appears.
             reading: the capture.
             rows: returns the entries to export, ascending.
             progressed: called when the export has progressed or ended.
@@ -62,15 +62,15 @@ class Exporting:
     def _begin(self, name: str | None) -> None:
         if not name or not name.strip():
             return
-        place = Path(name.strip())
+        path = Path(name.strip())
         try:
             # RuntimeError: the user in ~user does not exist.
-            place = place.expanduser()
-            export = Export(self._reading.path, list(self._rows()), place)
+            path = path.expanduser()
+            export = Export(self._reading.path, list(self._rows()), path)
         except FileExistsError:
-            notify(self._screen.app, f"{place.name} already exists; choose another name", bad=True)
+            notify(self._screen.app, f"{path.name} already exists; choose another name", bad=True)
         except (OSError, CaptureError, ValueError, RuntimeError) as error:
-            notify(self._screen.app, f"cannot write {place}: {getattr(error, 'strerror', None) or error}", bad=True)
+            notify(self._screen.app, f"cannot write {path}: {getattr(error, 'strerror', None) or error}", bad=True)
         else:
             self._running = export, StepThread(export.step, self._report, self._report, "export")
 

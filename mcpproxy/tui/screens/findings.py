@@ -1,4 +1,4 @@
-"""Findings: the violations in a capture by level and rule, the worst first; Enter leads to the frame."""
+"""Findings: the violations in a capture by level and rule, the worst first; Enter goes to the frame."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,9 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
 FEW: Final = 1000
+"""With fewer findings, the lines are rebuilt whenever findings are added."""
 LATER_S: Final = 0.5
+"""With more findings, the time between two rebuilds while the check continues, in seconds."""
 NOTHING: Final = "nothing found"
 
 
@@ -85,17 +87,17 @@ class FindingsScreen(ListScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the findings so far, with the cursor on the first in the row from which the screen was opened."""
+        """Show the findings so far, with the cursor on the first one of the row from which the screen was opened."""
         self.table.show(self._rows)
         self.table.focus()
         row_findings = self.findings.kept_at(self._row) if self._row is not None else []
         self._unfolded.update(Group(finding.level, finding.rule) for finding in row_findings)
         self._spread |= set(map(identity, row_findings))
         self.update_rows()
-        line = next((n for n, item in enumerate(self._rows.items) if item.finding in row_findings), None)
-        if line is not None:
+        first_line = next((n for n, item in enumerate(self._rows.items) if item.finding in row_findings), None)
+        if first_line is not None:
             self.has_moved = True
-            self.table.go(line)
+            self.table.go(first_line)
 
     def on_unmount(self) -> None:
         """Stop reading proofs."""
@@ -131,11 +133,11 @@ class FindingsScreen(ListScreen):
         """Show the findings so far that match the words."""
         findings = self.findings
         state = (id(findings), sum(findings.counts.values()), self.words)
-        # Sorting thousands takes some 20 ms: too long to do it ten times a second.
-        is_late = (
+        # Sorting thousands of findings takes some 20 ms: too long to do it ten times a second.
+        is_due = (
             findings.has_caught_up or self.words != self._listed[-1] or time.monotonic() - self._arranged_s >= LATER_S
         )
-        if state != self._listed and (is_late or len(findings.kept) < FEW):
+        if state != self._listed and (is_due or len(findings.kept) < FEW):
             self._listed = state
             self._arrange()
         self.show_title()
@@ -149,9 +151,9 @@ class FindingsScreen(ListScreen):
         selected, self._arranged_s = self.item, time.monotonic()
         self._rows.items = list(list_items(self.findings, self._rows.folded, self._unfolded, self.words, self._spread))
         if selected is not None and self.has_moved:
-            where = next((n for n, item in enumerate(self._rows.items) if item.is_same(selected)), None)
-            if where is not None and where != self.table.cursor:
-                self.table.go(where)
+            line = next((n for n, item in enumerate(self._rows.items) if item.is_same(selected)), None)
+            if line is not None and line != self.table.cursor:
+                self.table.go(line)
         self.table.renew()
         if not self.has_moved and len(self._rows) > 1:
             self.table.cursor = 1  # the first finding, not its heading, so that Enter goes to its frame
@@ -172,19 +174,19 @@ class FindingsScreen(ListScreen):
         if findings.trouble:
             spans = [*spans, Span(f"  {findings.trouble}", "bad"), Span("  c: check again", "dim")]
         else:
-            far = progress_text(findings, len(self.reading.index))
-            spans.append(Span(f"  {far}", "dim"))
+            progress = progress_text(findings, len(self.reading.index))
+            spans.append(Span(f"  {progress}", "dim"))
         if findings.faults:
             spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
         self.set_title(spans)
-        forgotten = self.query_one("#forgotten", SafeText)
-        forgotten.display = bool(findings.forgotten)
-        forgotten.show_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
+        forgotten_box = self.query_one("#forgotten", SafeText)
+        forgotten_box.display = bool(findings.forgotten)
+        forgotten_box.show_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
         if self.words and findings.kept:
-            words = "no finding contains all of these words; Esc shows all"
+            empty_text = "no finding contains all of these words; Esc shows all"
         else:
-            words = NOTHING if findings.has_caught_up else f"{NOTHING} so far"
-        self.query_one("#nothing", SafeText).show(words)
+            empty_text = NOTHING if findings.has_caught_up else f"{NOTHING} so far"
+        self.query_one("#nothing", SafeText).show(empty_text)
 
     # ---- keys
 
@@ -194,7 +196,7 @@ class FindingsScreen(ListScreen):
 
     @on(Table.RowSelected)
     def _choose(self) -> None:
-        """Go to the frame of a finding; on a heading, fold the group; on the line for the others, show the rest."""
+        """Go to the frame of a finding; on a heading, fold or unfold its group; on the line for others, show them."""
         item = self.item
         if item is None:
             return
@@ -211,15 +213,15 @@ class FindingsScreen(ListScreen):
         self.app.show(row, finding=item.finding)
 
     def _more(self, group: Group) -> None:
-        before = list(self._rows.items)
+        previous_items = list(self._rows.items)
         self._unfolded.add(group)
         self._arrange()
-        if self._rows.items == before:
+        if self._rows.items == previous_items:
             # Only the rows of the other findings are known, not their texts.
             self.app.select(f"rule:{group.rule}")
 
     def action_fold(self, fold: bool) -> None:
-        """Fold identical findings into one line, and then a rule, so that only its heading is shown; or unfold them."""
+        """Fold identical findings into one line, and the next time their rule into its heading; or unfold them."""
         item = self.item
         if item is None:
             return
@@ -236,7 +238,7 @@ class FindingsScreen(ListScreen):
             self._go_to(lambda line: line.is_head and line.group == item.group)
 
     def _go_to(self, is_wanted: Callable[[Item], bool]) -> None:
-        """Go to the first line of a kind, which exists."""
+        """Go to the first line that `is_wanted` accepts; there always is one."""
         self.table.go(next((n for n, line in enumerate(self._rows.items) if is_wanted(line)), 0))
 
     def action_filter(self) -> None:
@@ -244,7 +246,7 @@ class FindingsScreen(ListScreen):
         self.box.edit()
 
     def clear_filter(self) -> bool:
-        """Show all rows again; returns False if they are shown already."""
+        """Show all rows again; returns False if they all are shown already."""
         return self.box.clear_words()
 
     def action_rule(self) -> None:
@@ -254,7 +256,7 @@ class FindingsScreen(ListScreen):
             self.app.push_screen(RuleScreen(item.group.rule))
 
     def action_again(self) -> None:
-        """Check again, if the checking process has died."""
+        """Check again if the checking process has died."""
         if self.findings.trouble:
             self.app.check_again()
             self.update_rows()
@@ -277,14 +279,14 @@ class FindingsScreen(ListScreen):
             return
         self.pane.show_lines(finding_lines(finding, width))
 
-        def read(wanted: object = self._detailed) -> None:
+        def read_proof(state: object = self._detailed) -> None:
             # The cursor may have moved on since.
-            if self._detailed == wanted:
+            if self._detailed == state:
                 self.post_message(
                     ProofRead(finding, finding_lines(finding, width, proof_lines(self.reading, finding, width)))
                 )
 
-        self._proofs.submit(read)
+        self._proofs.submit(read_proof)
 
     @on(ProofRead)
     def _proof_read(self, event: ProofRead) -> None:

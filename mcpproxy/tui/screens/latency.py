@@ -55,7 +55,7 @@ NAME: Final = 200
 
 
 class LatencyRows(MemoryRows[Figures]):
-    """The rows: kinds of requests, sorted."""
+    """Kinds of requests as the rows of a table."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class LatencyRows(MemoryRows[Figures]):
         """The octaves of the axis that all shapes share; None if each has its own."""
 
     def line(self, row: int) -> TableLine:
-        """One kind."""
+        """The cells of a kind."""
         figures = self.items[row]
         return TableLine(
             {
@@ -107,22 +107,18 @@ class LatencyScreen(CaptureScreen):
     } | {"call": "name"}
 
     def __init__(self, capture: OpenCapture) -> None:
-        """Create the screen of a capture.
-
-        Args:
-            capture: the capture.
-        """
+        """Create the screen of a capture."""
         super().__init__(capture.reading)
         self.latencies = Latencies(capture.reading)
         self._rows, self._buckets = LatencyRows(), BucketRows()
         self._shares_axis = False
         self._shown: object = None
         self._distributed: Future[None] | None = None
-        """The future that keys for the histogram wait for, while the row at the cursor has no histogram yet."""
+        """Ends the wait of keys that are meant for the histogram; None unless keys wait for one."""
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
-        """The kinds, and the distribution of one."""
+        """The kinds of requests, and the distribution of one of them."""
         yield ClickableLine(id="title")
         yield Table(COLUMNS, id="latency")
         yield SafeText(id="kind")
@@ -159,10 +155,10 @@ class LatencyScreen(CaptureScreen):
     @on(Progressed)
     def update_rows(self) -> None:
         """Show the figures so far."""
-        rows = self.latencies.rows if self._shares_axis else ()
-        octaves = {octave for figures in rows for octave in figures.octaves}
-        is_abandoned = any(figures.abandoned for figures in self.latencies.rows)
-        self.table.set_columns(columns_with(COLUMNS, is_abandoned=is_abandoned))
+        scaled_rows = self.latencies.rows if self._shares_axis else ()
+        octaves = {octave for figures in scaled_rows for octave in figures.octaves}
+        has_abandoned = any(figures.abandoned for figures in self.latencies.rows)
+        self.table.set_columns(columns_with(COLUMNS, is_abandoned=has_abandoned))
         self._rows.axis = (min(octaves), max(octaves)) if octaves else None
         self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
         self.show_title()
@@ -183,8 +179,8 @@ class LatencyScreen(CaptureScreen):
     def show_title(self) -> None:
         """Update the title to match the screen."""
         rows, reading = self._rows.items, self.reading
-        answered, late = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
-        responses = f"{count_text(answered, 'response')}{_in_time(late)}{_late(late)}"
+        answered_count, late_count = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
+        responses = f"{count_text(answered_count, 'response')}{_in_time(late_count)}{_late(late_count)}"
         spans = list[Span]()
         if self._rows.axis is not None:
             low, high = self._rows.axis
@@ -218,7 +214,7 @@ class LatencyScreen(CaptureScreen):
 
     @property
     def _has_distribution(self) -> bool:
-        """Whether the histogram of the row at the cursor is shown, or it has none."""
+        """Whether the histogram of the row at the cursor is available; true if there is no row."""
         figures, distribution = self.selected, self.latencies.distribution
         if figures is None:
             return True
@@ -228,10 +224,10 @@ class LatencyScreen(CaptureScreen):
         distribution = self.latencies.distribution
         if figures is None or distribution is None or distribution.number != figures.number:
             distribution = None
-        wanted = (figures, distribution, self.size.width, self.reading.has_ended)
-        if wanted == self._shown:
+        state = (figures, distribution, self.size.width, self.reading.has_ended)
+        if state == self._shown:
             return
-        self._shown = wanted
+        self._shown = state
         course, kind = self.query_one("#course", SafeText), self.query_one("#kind", SafeText)
         width = max(10, self.size.width - 4)
         self._buckets.fill(buckets_of(distribution.octaves) if distribution is not None else (), width)
@@ -240,10 +236,10 @@ class LatencyScreen(CaptureScreen):
             kind.show([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
             course.show("")
             return
-        more = "" if distribution is not None and distribution.is_whole else " …"
+        ellipsis = "" if distribution is not None and distribution.is_whole else " …"
         responses = f"{count_text(figures.answered, 'response')}{_in_time(figures.late)}"
-        abandoned = f", {figures.abandoned:,} abandoned" if figures.abandoned else ""
-        text = f"  {responses} to {count_text(figures.asked, 'request')}{_late(figures.late)}{abandoned}{more}"
+        abandoned_text = f", {figures.abandoned:,} abandoned" if figures.abandoned else ""
+        text = f"  {responses} to {count_text(figures.asked, 'request')}{_late(figures.late)}{abandoned_text}{ellipsis}"
         kind.show([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
         course.show_lines(() if distribution is None else course_lines(distribution, width))
 
@@ -275,13 +271,13 @@ class LatencyScreen(CaptureScreen):
         else:
             notify(self.app, "no response took that long")
 
-    def _select(self, more: str) -> None:
+    def _select(self, extra_terms: str) -> None:
         figures = self.selected
         text = figures.call.filter if figures is not None else None
         if text is None:
             notify(self.app, "no filter can select all these kinds")
         else:
-            self.app.select(text + more)
+            self.app.select(text + extra_terms)
 
     def action_slowest(self) -> None:
         """Go to the slowest call of the kind at the cursor."""
@@ -292,14 +288,14 @@ class LatencyScreen(CaptureScreen):
         self._go_to_slowest(list(self.latencies.rows))
 
     def _go_to_slowest(self, candidates: list[Figures]) -> None:
-        answered = [figures for figures in candidates if figures.slowest is not None]
-        # A request that opens a session includes the start of the server, and counts only if there is nothing else.
-        calls = [figures for figures in answered if figures.call.method not in OPENING]
-        slowest = max(calls or answered, key=lambda figures: figures.most_ns or 0, default=None)
-        if slowest is None or slowest.slowest is None:
+        answered_kinds = [figures for figures in candidates if figures.slowest is not None]
+        # The latency of a request that opens a session includes the start of the server: it counts only without others.
+        later_kinds = [figures for figures in answered_kinds if figures.call.method not in OPENING]
+        slowest_kind = max(later_kinds or answered_kinds, key=lambda figures: figures.most_ns or 0, default=None)
+        if slowest_kind is None or slowest_kind.slowest is None:
             notify(self.app, "there is no response")
             return
-        self.app.show(self.reading.calls.request[slowest.slowest], is_detailed=True)
+        self.app.show(self.reading.calls.request[slowest_kind.slowest], is_detailed=True)
 
 
 def _in_time(late: int) -> str:
@@ -307,7 +303,7 @@ def _in_time(late: int) -> str:
 
 
 def _late(late: int) -> str:
-    """How many responses are not counted, because their calls had been cancelled before."""
+    """The number of late responses, which the figures leave out, in words."""
     return f", {late:,} late" if late else ""
 
 

@@ -62,7 +62,7 @@ class LineScreen(ModalScreen[str | None]):
 class ChoiceScreen(ModalScreen[CopyForm | None]):
     """Prompts for one of several forms, by key; returns None if cancelled."""
 
-    # In a tiny terminal, a scroll bar would take so much room that it is no longer needed, and so come and go for ever.
+    # In a tiny terminal, a scroll bar would take so much room that none is needed, and would come and go for ever.
     DEFAULT_CSS = """
     ChoiceScreen { align: center bottom; background: $background 30%; overflow: hidden; }
     ChoiceScreen SafeText { max-height: 100%; height: auto; }
@@ -86,7 +86,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
         yield SafeText(id="forms")
 
     def on_mount(self) -> None:
-        """Show them."""
+        """Show the forms."""
         hint = ", a capital letter writes a file" if self._to_file else ""
         rows: list[list[Span]] = [[Span(self._label, "accent"), Span(f"   Esc cancels{hint}", "dim")]]
         width = max((cells(form.word) for form in self._forms), default=0)

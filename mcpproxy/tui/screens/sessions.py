@@ -54,14 +54,14 @@ _UNKNOWN: Final = (Span("…", "dim"),)
 
 
 class SessionRows(MemoryRows[ListedCapture]):
-    """The rows: captures, sorted and filtered."""
+    """Captures as the rows of a table, sorted and filtered."""
 
     def __init__(self, capture_list: CaptureList, findings: Callable[[Path], Findings | None]) -> None:
         """Start without rows.
 
         Args:
             capture_list: the captures.
-            findings: returns the findings of a capture that is being checked, or was.
+            findings: returns the findings of a capture that is being checked or was checked.
         """
         super().__init__()
         self._shelf = capture_list
@@ -74,7 +74,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         self._shelf.in_view = self.items[first:last]
 
     def line(self, row: int) -> TableLine:
-        """One capture."""
+        """The cells of a capture."""
         capture = self.items[row]
         summary = capture.summary
         role: Role = "bad" if mark(capture) in "✝▲" else "accent" if capture.is_live else "plain"
@@ -131,9 +131,9 @@ class SessionRows(MemoryRows[ListedCapture]):
 
 
 def _revisions(summary: Summary) -> Sequence[Span]:
-    """The revision; of several, the month of the first, which no other has, and how many follow it: `2025-11 +1`."""
-    first, *more = summary.revisions or ("–",)
-    return (Span(f"{first[:7]} +{len(more)}" if more else first),)
+    """The revision; of several, the month of the first, which is unique to it, and how many follow: `2025-11 +1`."""
+    first_revision, *later_revisions = summary.revisions or ("–",)
+    return (Span(f"{first_revision[:7]} +{len(later_revisions)}" if later_revisions else first_revision),)
 
 
 def _is_countable(capture: ListedCapture) -> bool:
@@ -143,7 +143,7 @@ def _is_countable(capture: ListedCapture) -> bool:
 
 
 def mark(capture: ListedCapture) -> str:
-    """`●` live, `○` ended, `✝` died, `▲` lost records."""
+    """The sign for the state of a capture: `●` live, `○` ended, `✝` died, `▲` lost records."""
     summary = capture.summary
     if not capture.is_readable or (summary is not None and summary.lost and summary.ending is None):
         return "▲"
@@ -153,11 +153,11 @@ def mark(capture: ListedCapture) -> str:
 
 
 def trouble(summary: Summary, width: int) -> Sequence[Span]:
-    """The most important problem: how it ended, a request that hangs, or abandoned requests.
+    """The most important problem of a session: how it ended, a request that hangs, or abandoned requests.
 
     Args:
         summary: the summary of the session.
-        width: cells of the column; with less room, the words are shorter, and the number stays.
+        width: the width of the column, in cells; in a narrow column, the words are abbreviated, but not the number.
     """
     if summary.ending:
         return (Span(summary.ending, "bad"),)
@@ -166,8 +166,8 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
         return (Span(f"…{units.brief(waited_ns)}", "bad"),)
     if not summary.abandoned:
         return ()
-    text, short = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
-    return (Span(text if len(text) <= width else short, "bad"),)
+    text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
+    return (Span(text if len(text) <= width else short_text, "bad"),)
 
 
 def _lasted_ns(summary: Summary, *, is_live: bool) -> int:
@@ -175,7 +175,7 @@ def _lasted_ns(summary: Summary, *, is_live: bool) -> int:
 
 
 def age(summary: Summary, *, live: bool) -> str:
-    """How long it has been running, or how long ago it began."""
+    """How long a live session has been running, or how long ago an ended one began."""
     if live:
         return units.brief(_lasted_ns(summary, is_live=True))
     seconds = clock.since_ns(summary.wall_ns) // 1_000_000_000
@@ -189,7 +189,7 @@ def age(summary: Summary, *, live: bool) -> str:
 
 
 def sparkline(traffic: Sequence[int], width: int) -> str:
-    """Counts as bars; a bar is never empty if there was traffic."""
+    """Returns counts as bars; a bar is never empty if there was traffic."""
     if not traffic:
         return ""
     cuts = [len(traffic) * number // width for number in range(width + 1)]
@@ -275,7 +275,7 @@ class SessionsScreen(ListScreen):
         self.update_rows()
 
     def on_screen_suspend(self) -> None:
-        """Pause, to leave the processor to the screen that hides the list."""
+        """Pause the search, to leave the processor to the screen that hides the list."""
         self.capture_list.is_paused = True
         for timer in self._ticks:
             timer.pause()
@@ -306,18 +306,22 @@ class SessionsScreen(ListScreen):
         self.table.renew()
 
     def _count(self) -> None:
-        """Count findings, one capture at a time: in the selected, the live, and the visible ones that are not large."""
+        """Count findings, one capture at a time: in the selected one, the live ones, and visible ones if not large."""
         if self._counting is None:
             return
-        chosen, captures = self.selected, self.capture_list.captures
-        live = [capture for capture in captures if capture.is_live and capture.is_readable]
+        selected, captures = self.selected, self.capture_list.captures
+        live_captures = [capture for capture in captures if capture.is_live and capture.is_readable]
         # The summaries come first: a check takes the processor from the thread that reads them.
         is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
-        visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
-        others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]
-        unknown = chosen is not None and chosen.is_readable and chosen.tally is None
-        is_wanted = chosen is not None and unknown and self.app.findings(chosen.path) is None
-        self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
+        visible_captures = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
+        other_paths = [
+            capture.path for capture in (*live_captures, *visible_captures) if self.app.findings(capture.path) is None
+        ]
+        is_unknown = selected is not None and selected.is_readable and selected.tally is None
+        is_countable = selected is not None and is_unknown and self.app.findings(selected.path) is None
+        self._counting.want(
+            list(dict.fromkeys(other_paths)), selected.path if selected is not None and is_countable else None
+        )
 
     @on(ListChanged)
     @on(WordBox.WordsChanged)
@@ -330,7 +334,7 @@ class SessionsScreen(ListScreen):
             for capture in self._listed
             if capture.path not in self._deletion.deleted and all(word in self._text(capture) for word in words)
         ]
-        # Until all headers are read, the order is that of the files: rows must not trade places one by one.
+        # Until all headers are read, rows keep the order of the files, so that they do not trade places one by one.
         are_dated = all(capture.has_begun for capture in self._listed)
         captures.sort(
             key=lambda capture: (*self._order(capture), -(capture.began_ns // 1_000_000_000) if are_dated else 0)
@@ -368,9 +372,9 @@ class SessionsScreen(ListScreen):
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        live = sum(capture.is_live for capture in self._listed)
+        live_count = sum(capture.is_live for capture in self._listed)
         spans = [
-            Span(f"  {live} live · {len(self._listed) - live:,} recorded"),
+            Span(f"  {live_count} live · {len(self._listed) - live_count:,} recorded"),
         ]
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
@@ -394,11 +398,11 @@ class SessionsScreen(ListScreen):
         self.box.edit()
 
     def clear_filter(self) -> bool:
-        """Show all rows again; returns False if they are shown already."""
+        """Show all rows again; returns False if they all are shown already."""
         return self.box.clear_words()
 
     def action_delete(self) -> None:
-        """Delete the capture at the cursor, after a question."""
+        """Delete the capture at the cursor, after confirmation."""
         capture = self.selected
         if capture is not None:
             self._deletion.ask(capture.path)
@@ -406,7 +410,7 @@ class SessionsScreen(ListScreen):
             notify(self.app, "nothing is selected")
 
     def leave(self) -> None:
-        """Stay: there is no screen below."""
+        """Do nothing: there is no screen below."""
 
     @on(CaptureUnreadable)
     def _failed(self, event: CaptureUnreadable) -> None:

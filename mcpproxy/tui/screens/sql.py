@@ -1,7 +1,7 @@
 """SQL: queries on the open capture, or on all listed captures, in the same sandbox as `mcpproxy query`.
 
-Until the first query, it lists the tables and views, and what a row of each represents. A separate process loads
-captures and runs queries; the screen only shows its output.
+Until the first query, the screen lists the tables and views, and what a row of each represents. A separate process
+loads captures and runs queries; the screen only shows its output.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class SqlScreen(TitledScreen):
 
         Args:
             paths: the captures to query.
-            reading: the only one, if it is open.
+            reading: the reading of the capture, if it is the only one and open.
         """
         super().__init__()
         self.paths = list(paths)
@@ -105,7 +105,7 @@ class SqlScreen(TitledScreen):
         self._show()
 
     def on_screen_resume(self) -> None:
-        """Receive messages from the client again, which another SQL screen above this one may have used."""
+        """Receive the client's messages again; another SQL screen above this one may have used the client."""
         client, answer = self.client, self.answer.answer if self.answer is not None else None
         client.on_change = self._report_reply
         if client.answer is not answer and not client.is_busy:
@@ -135,9 +135,9 @@ class SqlScreen(TitledScreen):
         """The names that Tab can complete; columns of relations that the text names come first."""
         relations = self.client.relations
         words = set(text.lower().split())
-        likely = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
-        others = [name for relation in relations for name, _, _ in relation.columns]
-        return [*likely, *(relation.name for relation in relations), *self.client.keywords, *others]
+        likely_columns = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
+        all_columns = [name for relation in relations for name, _, _ in relation.columns]
+        return [*likely_columns, *(relation.name for relation in relations), *self.client.keywords, *all_columns]
 
     # ---- updates
 
@@ -145,8 +145,8 @@ class SqlScreen(TitledScreen):
     def _show(self) -> None:
         client = self.client
         if client.written is not None:
-            written, client.written = client.written, None
-            self._result_actions.on_written(written)
+            written_result, client.written = client.written, None
+            self._result_actions.on_written(written_result)
         if client.answer is not None and (self.answer is None or self.answer.answer is not client.answer):
             self.answer, self._answered_sql = AnswerRows(client.answer), self._sql
             self._put(self.answer, self.answer.columns())
@@ -162,7 +162,7 @@ class SqlScreen(TitledScreen):
         self.table.scroll_to(y=0, animate=False)
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now, and the messages about it."""
+        """Update the title and the messages to match the screen."""
         if not self.query("#title"):
             return  # the screen was closed
         client, answer = self.client, self.answer
@@ -176,21 +176,21 @@ class SqlScreen(TitledScreen):
             spans.append(Span("  the previous result is below", "accent"))
         elif answer is not None:
             result, columns = answer.answer, answer.answer.columns
-            more = "the first " if result.is_cut else ""
-            spans.append(Span(f"  {more}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
+            prefix = "the first " if result.is_cut else ""
+            spans.append(Span(f"  {prefix}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
             spans.append(Span(f"  {units.duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
             if answer.first or len(self.table.shown) < len(columns):
-                last = answer.first + len(self.table.shown)
-                spans.append(Span(f"  columns {answer.first + 1}–{last} of {len(columns)} ← →", "dim"))
+                last_column = answer.first + len(self.table.shown)
+                spans.append(Span(f"  columns {answer.first + 1}–{last_column} of {len(columns)} ← →", "dim"))
             if result.has_grown:
                 spans.append(Span("  a capture has grown: ctrl+r", "accent"))
         elif answer is None:
             spans.append(Span("  Tab, Enter: an example", "dim"))
         self.set_title(spans)
-        lines = [[Span(line, "bad")] for line in client.error] + [[Span(note, "bad")] for note in client.notes]
-        told_words = self.query_one("#messages", SafeText)
-        told_words.show_lines(lines)
-        told_words.display = bool(lines)
+        lines = [[Span(line, "bad")] for line in (*client.error, *client.notes)]
+        messages = self.query_one("#messages", SafeText)
+        messages.show_lines(lines)
+        messages.display = bool(lines)
 
     # ---- queries
 
@@ -210,8 +210,8 @@ class SqlScreen(TitledScreen):
     def _tabbed(self, event: Editor.Tabbed) -> None:
         messages, completion = self.query_one("#messages", SafeText), event.completion
         options = completion.options if completion is not None else ()
-        is_run = self.query_one(Editor).text.strip() == self._sql and self.answer is not None
-        if completion is None or is_run or (options and options == self._options):
+        has_run = self.query_one(Editor).text.strip() == self._sql and self.answer is not None
+        if completion is None or has_run or (options and options == self._options):
             messages.display = False
             self._options = ()
             self.table.focus()
@@ -228,14 +228,14 @@ class SqlScreen(TitledScreen):
 
     @on(Table.RowSelected)
     def _chosen(self) -> None:
-        """Go to the frame of a row, or else show the row in full; put the example of a view into the box."""
+        """Go to the frame of a row, or else show the row in full; on a view, put its example into the box."""
         row, rows = self._selected_row(), self.answer
         if rows is not None and row is not None:
-            place = place_of(rows.answer, row)
-            if place is None or (place.capture is None and len(self.paths) > 1):
+            ref = place_of(rows.answer, row)
+            if ref is None or (ref.capture is None and len(self.paths) > 1):
                 self.action_full_row()
             else:
-                self._result_actions.go_to_frame(place)
+                self._result_actions.go_to_frame(ref)
         elif self.table.cursor < len(self.client.relations):
             relation = self.client.relations[self.table.cursor]
             editor = self.query_one(Editor)
@@ -249,7 +249,7 @@ class SqlScreen(TitledScreen):
         self.query_one(Editor).submit()
 
     def action_new_line(self) -> None:
-        """Do nothing: the editor handles it."""
+        """Focus the editor, which handles the key itself if it has the focus."""
         self.query_one(Editor).focus()
 
     def action_turn(self) -> None:

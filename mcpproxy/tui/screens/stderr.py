@@ -35,7 +35,7 @@ NEARBY_COLUMNS: Final = (
     Column("status", "status", 12, drop=1),
 )
 MAX_FULL_LINE_CHARS: Final = 1000
-"""The number of characters up to which a cut line is shown in full."""
+"""The maximum length of a cut line that is shown in full, in characters."""
 
 
 class StderrScreen(CaptureScreen):
@@ -82,7 +82,7 @@ class StderrScreen(CaptureScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the lines so far."""
+        """Show the lines that have been read so far."""
         self.frames.can_focus = False
         self.frames.show(self._frames)
         self.table.show(self._rows)
@@ -121,24 +121,26 @@ class StderrScreen(CaptureScreen):
     @on(events.ScreenResume)
     def _grown(self) -> None:
         if self._first is not None and len(self.reading.index) > self._first:
-            first, self._first = self._first, None
-            self.table.go(bisect_left(self.reading.stderr, first), keep_following=self.table.following)
+            first_row, self._first = self._first, None
+            self.table.go(bisect_left(self.reading.stderr, first_row), keep_following=self.table.following)
         self._frames.forget()
         self.update_rows()
 
     @on(Progressed)
     def update_rows(self) -> None:
-        """Show the lines so far."""
+        """Show the lines that have been read so far."""
         self.table.renew()
-        nothing = self.query_one("#nothing", SafeText)
-        http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr)
-        is_fruitless = self._search is not None and not (self.is_working or len(self._rows))
-        nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
-        if is_fruitless and not (is_empty and http):
-            nothing.show("no line contains all of these words; Esc shows all")
-        elif nothing.display:
-            nothing.show(
-                "over HTTP, mcpproxy cannot see the server's stderr" if http else "the server wrote nothing to stderr"
+        empty_box = self.query_one("#nothing", SafeText)
+        is_http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr)
+        has_no_match = self._search is not None and not (self.is_working or len(self._rows))
+        empty_box.display = has_no_match or (is_empty and (is_http or self.reading.index.has_ended))
+        if has_no_match and not (is_empty and is_http):
+            empty_box.show("no line contains all of these words; Esc shows all")
+        elif empty_box.display:
+            empty_box.show(
+                "over HTTP, mcpproxy cannot see the server's stderr"
+                if is_http
+                else "the server wrote nothing to stderr"
             )
         self.show_title()
         self._show_beside()
@@ -169,43 +171,43 @@ class StderrScreen(CaptureScreen):
             self._show_beside()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the frames next to the lines."""
+        """Show the frames next to the lines if there is room for them."""
         self.frames.display = event.size.width >= SIDE_BY_SIDE
         self._beside = None
         self.draw_later(self._show_beside)
 
     def _show_beside(self) -> None:
         """Show the traffic around the line at the cursor, and the whole line if it is cut."""
-        entry, full = self.entry, self.query_one("#full", SafeText)
-        wanted = None if entry is None else (entry, len(self.reading.shown))
-        if wanted == self._beside:
+        entry, full_box = self.entry, self.query_one("#full", SafeText)
+        state = None if entry is None else (entry, len(self.reading.shown))
+        if state == self._beside:
             return
-        self._beside = wanted
+        self._beside = state
         if entry is None:
-            full.display = False
+            full_box.display = False
             self._frames.view = ()
             self.frames.renew()
             return
         self._show_full(entry)
         if self.frames.display:
-            self._frames.view, at = rows_at_the_time(self.reading, entry)
+            self._frames.view, line = rows_at_the_time(self.reading, entry)
             self.frames.renew()
-            self.frames.go_centered(at)
+            self.frames.go_centered(line)
 
     def _show_full(self, entry: int) -> None:
-        full = self.query_one("#full", SafeText)
+        full_box = self.query_one("#full", SafeText)
         size = self.reading.index.entry(entry).size
         room = self.table.room.width - 14
         if size <= room and room > 0:
-            full.display = False
+            full_box.display = False
             return
         try:
             line_text = text_of(self.reading, entry, MAX_FULL_LINE_CHARS)
         except OSError:
             line_text = None
-        full.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12
-        if line_text is not None and full.display:
-            full.show(line_text[0])
+        full_box.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12
+        if line_text is not None and full_box.display:
+            full_box.show(line_text[0])
 
     # ---- keys
 
@@ -217,7 +219,7 @@ class StderrScreen(CaptureScreen):
             self.app.show(entry)
 
     def action_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
+        """Switch between times since the start, times since the row above, and the wall clock."""
         times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
         self.table.set_columns(columns_for(LINES, times))
@@ -236,15 +238,15 @@ class StderrScreen(CaptureScreen):
         self._select(text)
 
     def clear_filter(self) -> bool:
-        """Show all lines again; returns False if they are shown already."""
+        """Show all lines again; returns False if they all are shown already."""
         had_words = self._search is not None
         if had_words:
             self._select("")
         return had_words
 
     def _select(self, text: str) -> None:
-        """Show the lines that contain all of some words, or all lines if there are no words."""
-        entry, following = self.entry, self.table.following
+        """Show the lines that contain all words of a text, or all lines if the text is empty."""
+        entry, is_following = self.entry, self.table.following
         self.stop()
         self._search = LogSearch(self.reading, text) if text else None
         self._rows.view = self._search.rows if self._search is not None else self.reading.stderr
@@ -253,7 +255,7 @@ class StderrScreen(CaptureScreen):
             self.begin(self._search.step, "stderr")
         elif entry is not None:
             self.table.go(bisect_left(self.reading.stderr, entry))
-        self.table.following = following
+        self.table.following = is_following
         self.update_rows()
 
 

@@ -1,4 +1,4 @@
-"""The base of screens with a title, which begins with where the user is."""
+"""The base of screens with a title, which begins with a breadcrumb."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -19,26 +19,26 @@ from mcpproxy.wording.spans import Span
 NAME: Final = 60
 """The maximum width of a capture's name in a title, in cells."""
 LEAST: Final = 16
-"""How many cells the place always gets, even if the rest of the title must be cut."""
+"""The minimum width of the breadcrumb, in cells, even if the rest of the title must be cut."""
 PADDING: Final = 2
-"""How many cells of the title line stay empty."""
+"""The number of cells of the title line that stay empty."""
 
 Way = list[Crumb]
 
 
 class TitledScreen(Screen[None]):
-    """Composes a `ClickableLine` with the id `title`."""
+    """A screen that composes a `ClickableLine` with the id `title`."""
 
     app: Host
 
     @property
     def subject(self) -> Reading | None:
-        """The capture that it shows, or None if it shows several."""
+        """The capture that the screen shows, or None if it shows several."""
         return None
 
     @property
     def is_capture_itself(self) -> bool:
-        """Whether the name of the capture stands for this screen."""
+        """Whether the name of the capture is the crumb of this screen."""
         return False
 
     @property
@@ -48,23 +48,23 @@ class TitledScreen(Screen[None]):
 
     @property
     def part(self) -> str:
-        """The part of its content that the user has opened, such as `frame 18`, or an empty text if none is open."""
+        """The part of the content that the user has opened, such as `frame 18`, or an empty text if none is open."""
         return ""
 
     def way(self) -> Way:
-        """The places from the list of sessions to this one."""
+        """The crumbs from the list of sessions to this screen."""
         stack = self.app.screen_stack
-        below = stack[: stack.index(self)] if self in stack else stack
+        lower_screens = stack[: stack.index(self)] if self in stack else stack
         crumbs: Way = []
         is_named = False
-        for screen in [*(lower for lower in below if isinstance(lower, TitledScreen)), self]:
+        for screen in [*(lower for lower in lower_screens if isinstance(lower, TitledScreen)), self]:
             is_named = screen._add_to(crumbs, is_named=is_named)
         if self.part:
             crumbs.append(Crumb(self.part, self))
         return [*crumbs[:1], *(Crumb(text) for text in self.app.came_by), *crumbs[1:]]
 
     def _add_to(self, crumbs: Way, *, is_named: bool) -> bool:
-        """Add the crumbs of this screen; the name of the capture comes once. Returns whether the crumbs include it."""
+        """Add the crumbs of this screen, and the name of the capture once; returns whether the crumbs include it."""
         reading = self.subject
         is_name_due = reading is not None and not is_named
         if reading is not None and is_name_due:
@@ -89,18 +89,18 @@ class TitledScreen(Screen[None]):
 
         Args:
             spans: a description of what the screen shows, placed after the breadcrumb.
-            fill: returns more of it, for the cells that are left.
+            fill: returns more spans, for the number of cells that are left.
         """
         try:
             line = self.query_one("#title", ClickableLine)
         except NoMatches:
             return  # the screen was closed
         spans, width = list(spans), self.app.size.width - PADDING
-        needed = sum(cells(span.text) for span in spans)
-        places = fitted(self.way(), max(width - needed, min(LEAST, width)))
-        left = width - needed - sum(cells(place.span.text) for place in places)
-        rest = [*spans, *(fill(left) if fill is not None else ())]
-        line.show_pieces([*places, *map(Piece, rest)], width)
+        needed_cells = sum(cells(span.text) for span in spans)
+        crumbs = fitted(self.way(), max(width - needed_cells, min(LEAST, width)))
+        cells_left = width - needed_cells - sum(cells(crumb.span.text) for crumb in crumbs)
+        title_spans = [*spans, *(fill(cells_left) if fill is not None else ())]
+        line.show_pieces([*crumbs, *map(Piece, title_spans)], width)
 
     @on(ClickableLine.Clicked, "#title")
     def _go_to_place(self, event: ClickableLine.Clicked) -> None:

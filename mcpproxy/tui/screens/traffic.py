@@ -32,7 +32,7 @@ from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 from mcpproxy.wording.spans import Span
 
 MAX_LOSS_LINES: Final = 3
-"""How many lines about losses are shown."""
+"""The maximum number of lines about losses."""
 LOWEST: Final = 5
 """The height of title, heading, two rows and footer, in lines."""
 
@@ -41,7 +41,7 @@ class TrafficScreen(CaptureScreen):
     """The frames or exchanges of one capture.
 
     A list and the detail of one of its rows share a `Split`, which has the keys for the detail. All other keys are
-    bound here; most lead to one of the parts that the screen is made of.
+    bound here; most of their actions call one of the parts of the screen.
     """
 
     DEFAULT_CSS = """
@@ -108,7 +108,7 @@ class TrafficScreen(CaptureScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the rows so far."""
+        """Show the rows that have been read so far."""
         self.marking.load()
         self.table.focus()
         self.table.following = self.reading.is_live and self.arrival.is_over
@@ -141,7 +141,7 @@ class TrafficScreen(CaptureScreen):
 
     @property
     def is_capture_itself(self) -> bool:
-        """Whether the name of the capture stands for this screen: it does."""
+        """Whether the name of the capture is the crumb of this screen, which it is."""
         return True
 
     @property
@@ -194,7 +194,7 @@ class TrafficScreen(CaptureScreen):
         self.arrival.select_place(event.row)
 
     def _show_marks(self) -> None:
-        """Redraw, as the marks of rows may have changed."""
+        """Redraw the rows, as their marks may have changed."""
         notes = self.marking.marks.notes
         if self.listing.rows.marks is not notes:
             self.listing.rows.marks = notes
@@ -211,25 +211,30 @@ class TrafficScreen(CaptureScreen):
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        listing, now = self.listing, self.filter
-        place = TitleState(
-            listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress
+        listing, traffic_filter = self.listing, self.filter
+        state = TitleState(
+            listing.paused,
+            traffic_filter.scan,
+            traffic_filter.is_searching,
+            listing.beside,
+            listing.order_text,
+            self.exporting.progress,
         )
-        self.set_title(title(self.reading, place), lambda room: peers(self.reading, self.session, room))
-        capture, unrecorded = self.reading.conversation.capture, self.reading.conversation.losses.bodies
+        self.set_title(title(self.reading, state), lambda room: peers(self.reading, self.session, room))
+        capture, unrecorded_bodies = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
         warnings += [losses_text(self.reading.conversation.missing)] if self.reading.conversation.missing else []
-        warnings += [f"▲ {unrecorded_text(unrecorded)}"] if unrecorded else []
+        warnings += [f"▲ {unrecorded_text(unrecorded_bodies)}"] if unrecorded_bodies else []
         warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
-        lost = self.query_one("#lost", SafeText)
-        # In a low terminal, two rows of the list come before these lines.
+        warning_box = self.query_one("#lost", SafeText)
+        # In a low terminal, two rows of the list take precedence over these lines.
         room = min(MAX_LOSS_LINES, self.size.height - LOWEST)
-        lost.display = bool(warnings) and room > 0
-        if lost.display:
-            lost.styles.max_height = room
-            lost.show_lines([[Span(text, "bad")] for text in warnings])
+        warning_box.display = bool(warnings) and room > 0
+        if warning_box.display:
+            warning_box.styles.max_height = room
+            warning_box.show_lines([[Span(text, "bad")] for text in warnings])
 
     def on_resize(self) -> None:
         """Fit list and detail to the terminal, and give the lines about losses as much room as there is."""
@@ -240,7 +245,7 @@ class TrafficScreen(CaptureScreen):
     # ---- the list
 
     def reach(self, entry: int) -> None:
-        """Put the cursor on an entry, regardless of the filter and of records left out."""
+        """Put the cursor on an entry, even if the filter does not select it or its kind of record is not shown."""
         if not self.listing.go_to(entry):
             self.filter.drop()
             self.listing.reach(entry)
@@ -264,7 +269,7 @@ class TrafficScreen(CaptureScreen):
         self.show_title()
 
     def action_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
+        """Switch between times since the start, times since the row above, and the wall clock."""
         self.listing.turn_times()
 
     def action_follow(self) -> None:
@@ -284,20 +289,25 @@ class TrafficScreen(CaptureScreen):
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
             notify(self.app, f"expected the number of a frame, such as 123, not {text}", bad=True)
             return
-        index, shown, wanted = self.reading.index, self.reading.shown, int(digits)
-        entry = index.entry_of_seq(wanted)
-        place = bisect_left(shown, entry) if entry is not None else len(shown)
-        if entry is not None and place < len(shown) and shown[place] == entry:
+        index, shown_entries, seq = self.reading.index, self.reading.shown, int(digits)
+        entry = index.entry_of_seq(seq)
+        position = bisect_left(shown_entries, entry) if entry is not None else len(shown_entries)
+        if entry is not None and position < len(shown_entries) and shown_entries[position] == entry:
             self.reach(entry)
             return
-        after = bisect_left(shown, wanted, key=lambda row: index.entry(row).seq)
-        numbers = [index.entry(shown[at]).seq for at in (after - 1, after) if 0 <= at < len(shown)]
-        if not numbers:
+        next_position = bisect_left(shown_entries, seq, key=lambda row: index.entry(row).seq)
+        neighbour_seqs = [
+            index.entry(shown_entries[neighbour]).seq
+            for neighbour in (next_position - 1, next_position)
+            if 0 <= neighbour < len(shown_entries)
+        ]
+        if not neighbour_seqs:
             notify(self.app, "there are no rows yet")
             return
-        nearest, last = min(numbers, key=lambda number: abs(number - wanted)), index.entry(shown[-1]).seq
-        what = f"no record {wanted:,}" if entry is None else f"record {wanted:,} has no row of its own"
-        notify(self.app, f"{what}; the {'last' if nearest == last else 'nearest'} is {nearest:,}")
+        nearest_seq = min(neighbour_seqs, key=lambda neighbour_seq: abs(neighbour_seq - seq))
+        last_seq = index.entry(shown_entries[-1]).seq
+        problem = f"no record {seq:,}" if entry is None else f"record {seq:,} has no row of its own"
+        notify(self.app, f"{problem}; the {'last' if nearest_seq == last_seq else 'nearest'} is {nearest_seq:,}")
 
     def action_pair(self) -> None:
         """Go from a request to its response, or back."""
@@ -324,11 +334,11 @@ class TrafficScreen(CaptureScreen):
             self._go_wrong(entry, by)
             return
         rows = scan.rows
-        at = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
-        while 0 <= at < len(rows):
-            if self._go_on_to(rows[at], entry, by):
+        position = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
+        while 0 <= position < len(rows):
+            if self._go_on_to(rows[position], entry, by):
                 return
-            at += by
+            position += by
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
 
     def _go_wrong(self, entry: int | None, by: int) -> None:
@@ -368,7 +378,7 @@ class TrafficScreen(CaptureScreen):
         self.filter.point(self.row_actions, excludes=excludes)
 
     def clear_filter(self) -> bool:
-        """Undo the order, or the filter's last term; returns False if the rows are as when the screen was opened."""
+        """Undo the order, or the filter's last term; returns False if the screen was opened with these rows."""
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True

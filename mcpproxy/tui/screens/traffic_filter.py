@@ -1,4 +1,4 @@
-"""The filter of the traffic: applied, extended by a value of a row, and undone term by term."""
+"""The filter of the traffic: applies it, extends it by a value of a row, and undoes it term by term."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
 COUNTED: Final = 100
-"""The number of filters whose matches are remembered."""
+"""The maximum number of filters whose numbers of matches are remembered."""
 OF_CASE: Final = frozenset({"text", "method", "name"})
-"""The keys of `Filter.keys` whose values contain names and texts of the peers: upper and lower case differ."""
+"""The keys of `Filter.keys` whose values contain names and texts of the peers, so that case matters."""
 FAILURES: Final = "has:failure"
 
 
 class TrafficFilter:
-    """Makes a list show only what an expression selects; the screen's thread searches for that."""
+    """Makes a list show only the rows that an expression selects. The screen's thread searches for them."""
 
     def __init__(self, screen: CaptureScreen, listing: TrafficList, marks: Marks, only: str | None) -> None:
         """Start without a filter.
@@ -44,7 +44,7 @@ class TrafficFilter:
         self.scan: Scan | None = None
         """The current filter; None if all rows are shown."""
         self._counts: dict[str, int] = {}
-        """How many rows earlier filters selected."""
+        """The numbers of rows that earlier filters selected, by filter."""
         self._near: tuple[int, int] | None = None
         """The entry at the cursor before the filter, and the row nearest to it so far."""
 
@@ -70,23 +70,23 @@ class TrafficFilter:
             self.select(self._only)
 
     def select(self, text: str) -> None:
-        """Show what an expression selects; everything if it is empty."""
+        """Show the rows that an expression selects, or all rows if it is empty."""
         self._screen.leave_box()
         if not text:
             self._show_all()
             return
         try:
-            only = parse(text)
-            scan = Scan(self._reading, only, self._marks.notes)
+            expression = parse(text)
+            scan = Scan(self._reading, expression, self._marks.notes)
         except (FilterError, CaptureError) as error:
             notify(self._screen.app, str(error).splitlines()[0], bad=True)
             return
         listing = self._listing
-        entry, following = listing.entry, listing.table.following and self._reading.is_live
+        entry, is_following = listing.entry, listing.table.following and self._reading.is_live
         self.drop()
         self.scan, listing.selected = scan, scan.rows
-        self._near = (entry, 0) if entry is not None and not following else None
-        listing.table.following = following
+        self._near = (entry, 0) if entry is not None and not is_following else None
+        listing.table.following = is_following
         listing.rows.is_exchanges = False
         listing.show(None)
         self._screen.begin(scan.step, "scan")
@@ -102,7 +102,7 @@ class TrafficFilter:
         self._screen.show_title()
 
     def drop(self) -> None:
-        """Forget the filter, without showing the list again."""
+        """Drop the filter without redrawing the list."""
         self.stop()
         self.scan, self._near, self._listing.selected = None, None, None
 
@@ -129,42 +129,42 @@ class TrafficFilter:
         return self.scan is not None and self.text == self._only
 
     def renew(self) -> None:
-        """Show the rows that were found since the last time."""
+        """Show the rows that were found since the last call."""
         if self.scan is not None:
             self._listing.table.renew()
             self._go_near()
             self._show_nothing()
 
     def _go_near(self) -> None:
-        """Keep the cursor near its entry before the filter, until the user moves it or the nearest row is known."""
+        """Keep the cursor near the entry it was on before, until the user moves it or the nearest row is known."""
         if self._near is None or self.scan is None or self._listing.is_sorted:
             return
-        (entry, placed), rows, table = self._near, self.scan.rows, self._listing.table
-        if table.cursor != placed or not rows:
+        (entry, line), rows, table = self._near, self.scan.rows, self._listing.table
+        if table.cursor != line or not rows:
             self._near = None if rows else self._near
             return
-        after = bisect_left(rows, entry)
-        near = [row for row in (after - 1, after) if 0 <= row < len(rows)]
-        placed = min(near, key=lambda row: abs(rows[row] - entry))
-        self._near = (entry, placed) if after == len(rows) and self._screen.is_working else None
-        table.go(placed)
+        next_row = bisect_left(rows, entry)
+        neighbours = [row for row in (next_row - 1, next_row) if 0 <= row < len(rows)]
+        line = min(neighbours, key=lambda row: abs(rows[row] - entry))
+        self._near = (entry, line) if next_row == len(rows) and self._screen.is_working else None
+        table.go(line)
 
     def _show_nothing(self) -> None:
-        """If the filter selects nothing, say so, and what Esc shows then."""
+        """If the filter selects nothing, show a message about that and about what Esc does."""
         scan = self.scan
         if scan is None or scan.rows or self.is_searching or not scan.frames:
             self._listing.show_nothing(())
             return
-        case = "" if scan.only.keys.keys().isdisjoint(OF_CASE) else "case matters; "
-        spans = [Span("nothing matches ", "dim"), Span(scan.only.text, "accent"), Span(f"; {case}", "dim")]
+        case_hint = "" if scan.only.keys.keys().isdisjoint(OF_CASE) else "case matters; "
+        spans = [Span("nothing matches ", "dim"), Span(scan.only.text, "accent"), Span(f"; {case_hint}", "dim")]
         self._listing.show_nothing([*spans, Span(self._what_escape_shows(scan.only), "dim")])
 
-    def _what_escape_shows(self, only: Filter) -> str:
+    def _what_escape_shows(self, expression: Filter) -> str:
         if self._is_as_opened:
             return "Esc goes back"
-        rest = " ".join(only.terms[:-1])
-        count = self._counts.get(rest) if rest else len(self._listing.all_rows)
-        return f"Esc removes {only.terms[-1]}" if count is None else f"Esc shows {count_text(count, 'row')}"
+        earlier_text = " ".join(expression.terms[:-1])
+        count = self._counts.get(earlier_text) if earlier_text else len(self._listing.all_rows)
+        return f"Esc removes {expression.terms[-1]}" if count is None else f"Esc shows {count_text(count, 'row')}"
 
     # ---- terms from a row
 
@@ -181,14 +181,14 @@ class TrafficFilter:
         if term in terms:
             notify(self._screen.app, f"the filter already has {term}")
             return
-        before = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{known} " for known in terms)
-        self.select(parse(f"{before}{term}").text)
+        prefix = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{earlier_term} " for earlier_term in terms)
+        self.select(parse(f"{prefix}{term}").text)
 
     def point(self, row_actions: RowActions, *, excludes: bool) -> None:
         """Restrict the rows to those with a value of the row at the cursor, or to those without it."""
         is_exchange = self._listing.rows.is_exchanges
 
-        def work(entry: int) -> None:
+        def find_terms(entry: int) -> None:
             answer = self._reading.partner(entry) if is_exchange else None
             try:
                 terms, problem = terms_of(self._reading, entry, answer), ""
@@ -196,10 +196,10 @@ class TrafficFilter:
                 terms, problem = [], error.strerror or str(error)
             self._screen.call_later(self._choose, terms, problem, excludes=excludes)
 
-        row_actions.read(work)
+        row_actions.read(find_terms)
 
-    def _choose(self, offered: Sequence[Term], problem: str, *, excludes: bool) -> None:
-        terms = [term._replace(text=f"not {term.text}") if excludes else term for term in offered]
+    def _choose(self, offered_terms: Sequence[Term], problem: str, *, excludes: bool) -> None:
+        terms = [term._replace(text=f"not {term.text}") if excludes else term for term in offered_terms]
         terms = [term for term in terms if term.text not in self._terms]
         if not terms:
             notify(self._screen.app, problem or "no filter term fits this row", bad=bool(problem))
@@ -207,12 +207,12 @@ class TrafficFilter:
         if len(terms) == 1:
             self._add(terms[0].text)
             return
-        forms = [
+        choices = [
             CopyForm(str(number), sanitise(term.text), term.text, term.about)
             for number, term in enumerate(terms[:9], 1)
         ]
         label = "without" if excludes else "only"
-        self._screen.app.push_screen(ChoiceScreen(f"{label} …   Enter takes the first", forms), self._take)
+        self._screen.app.push_screen(ChoiceScreen(f"{label} …   Enter takes the first", choices), self._take)
 
     def _take(self, form: CopyForm | None) -> None:
         if form is not None:

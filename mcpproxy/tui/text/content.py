@@ -14,7 +14,7 @@ from mcpproxy.wording.exact_json import Pairs, is_array, json_in, member, scalar
 from mcpproxy.wording.spans import Role
 
 WORD: Final = 200
-"""How many characters of a name, a role or a type a heading shows."""
+"""The maximum length of a name, a role or a type in a heading, in characters."""
 
 _ENDINGS: Final = {
     "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/svg+xml": "svg",
@@ -23,7 +23,7 @@ _ENDINGS: Final = {
     "video/mp4": "mp4", "application/pdf": "pdf", "application/json": "json", "application/zip": "zip",
     "application/gzip": "gz", "text/plain": "txt", "text/csv": "csv", "text/markdown": "md",
 }  # fmt: skip
-"""File name extensions by type; none for programs or scripts."""
+"""File name extensions by type; programs and scripts have none."""
 _NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=_\-\s]")
 
 
@@ -37,24 +37,24 @@ class Attachment(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its size in bytes, approximately."""
+        """The approximate size in bytes."""
         return len(self.data.rstrip("=")) * 3 // 4
 
     @property
     def words(self) -> str:
-        """Type and size."""
+        """The type and the size, in words."""
         return f"{self.mime} · {units.size(self.size)}"
 
     @property
     def ending(self) -> str:
-        """The extension of a file name for it."""
+        """The extension for the name of a file with these bytes."""
         return _ENDINGS.get(self.mime.partition(";")[0].strip().lower(), "bin")
 
     def decoded(self) -> bytes:
-        """Its bytes.
+        """Returns the bytes.
 
         Raises:
-            ValueError: it is not base64.
+            ValueError: the data is not base64.
         """
         import base64
 
@@ -65,10 +65,10 @@ class Attachment(NamedTuple):
 
 
 class MessageWriter:
-    """A text that is being written, and the attachments found so far."""
+    """Writes messages as text, and collects their attachments."""
 
     def __init__(self, width: int) -> None:
-        """Start empty.
+        """Start with an empty text.
 
         Args:
             width: the width of a line, in cells.
@@ -79,7 +79,7 @@ class MessageWriter:
     # ---- text
 
     def text(self, text: str, indent: int = 0, role: Role = "plain") -> None:
-        """Write a text of a peer; if it is JSON, indented."""
+        """Write a text of a peer; JSON is indented."""
         value = json_in(text)
         if value is None:
             self.lines.foreign(text, indent, role)
@@ -90,50 +90,50 @@ class MessageWriter:
         write_json(self.lines, value, indent)
 
     def rest(self, value: Any, *names: str, indent: int = 0) -> None:
-        """Write the members that have not been written yet; `_meta` is not shown as text."""
-        rest = without(value, *names, "_meta")
-        if rest:
-            write_value(self.lines, rest, indent)
+        """Write the members that are not in `names`, except `_meta`, which is not shown as text."""
+        other_members = without(value, *names, "_meta")
+        if other_members:
+            write_value(self.lines, other_members, indent)
 
     # ---- blocks
 
     def blocks(self, content: Any, indent: int = 0) -> None:
-        """Write the blocks of a content, each with a heading if there are several."""
-        parts = content if is_array(content) else [content]
-        for number, part in enumerate(parts, 1):
-            self.block(part, f"{number} of {len(parts)}" if len(parts) > 1 else "", indent)
+        """Write the blocks of some content, each with a heading if there are several."""
+        content_blocks = content if is_array(content) else [content]
+        for number, block in enumerate(content_blocks, 1):
+            self.block(block, f"{number} of {len(content_blocks)}" if len(content_blocks) > 1 else "", indent)
 
-    def block(self, block: Any, place: str = "", indent: int = 0) -> None:
+    def block(self, block: Any, position: str = "", indent: int = 0) -> None:
         """Write one block."""
         kind = member(block, "type")
         text, data = member(block, "text"), member(block, "data")
         if kind == "text" and isinstance(text, str):
-            self._heading(f"text {place}" if place else "", block, indent)
+            self._heading(f"text {position}" if position else "", block, indent)
             if text:
                 self.text(text, indent)
             else:
                 self.lines.write_line("empty text", "dim", indent)
             self.rest(block, "type", "text", "annotations", indent=indent)
         elif kind in ("image", "audio") and isinstance(data, str):
-            self._heading(f"{kind} {place}" if place else "", block, indent)
+            self._heading(f"{kind} {position}" if position else "", block, indent)
             self.attachment(kind, member(block, "mimeType"), data, indent)
             self.rest(block, "type", "data", "mimeType", "annotations", indent=indent)
         elif kind == "resource":
-            self._heading(f"resource {place}".rstrip(), block, indent)
+            self._heading(f"resource {position}".rstrip(), block, indent)
             self.resource(member(block, "resource"), indent)
             self.rest(block, "type", "resource", "annotations", indent=indent)
         elif kind in ("tool_use", "tool_result", "resource_link") or not isinstance(block, Pairs):
             words = str(kind).replace("_", " ") if isinstance(block, Pairs) else "block"
-            self.lines.write_line(f"{words} {place}".rstrip(), "dim", indent)
+            self.lines.write_line(f"{words} {position}".rstrip(), "dim", indent)
             self.rest(block, "type", indent=indent + STEP) if isinstance(block, Pairs) else write_value(
                 self.lines, block, indent + STEP
             )
         else:
-            self.lines.write_line(f"block {place}".rstrip(), "dim", indent)
+            self.lines.write_line(f"block {position}".rstrip(), "dim", indent)
             self.rest(block, indent=indent + STEP)
 
     def _heading(self, words: str, block: Any, indent: int) -> None:
-        """Write the place of a block and its annotations, in one line, if there is something to say."""
+        """Write the words and the annotations of a block in one line, unless there are none."""
         annotations = member(block, "annotations")
         for name, inner in annotations[:8] if isinstance(annotations, Pairs) else ():
             value = ", ".join(map(scalar, inner)) if is_array(inner) else scalar(inner)
@@ -151,17 +151,15 @@ class MessageWriter:
             self.text(text, indent)
         if isinstance(blob, str):
             self.attachment("blob", mime, blob, indent)
-        names = [
-            name for name, is_written in (("uri", uri), ("text", text), ("blob", blob)) if isinstance(is_written, str)
-        ]
+        names = [name for name, inner in (("uri", uri), ("text", text), ("blob", blob)) if isinstance(inner, str)]
         names += ["mimeType"] if isinstance(mime, str) and (isinstance(uri, str) or isinstance(blob, str)) else []
         self.rest(value, *names, indent=indent) if isinstance(value, Pairs) else write_value(self.lines, value, indent)
 
     def attachment(self, kind: str, mime: Any, data: str, indent: int = 0) -> None:
         """Write an attachment, with the key that saves it."""
-        made = Attachment(sanitise(mime, WORD) if isinstance(mime, str) and mime else kind, data)
-        self.attachments.append(made)
-        self.lines.write_line(f"{made.words}   o saves it", "accent", indent)
+        attachment = Attachment(sanitise(mime, WORD) if isinstance(mime, str) and mime else kind, data)
+        self.attachments.append(attachment)
+        self.lines.write_line(f"{attachment.words}   o saves it", "accent", indent)
 
     # ---- lists of messages and of contents
 
@@ -177,7 +175,7 @@ class MessageWriter:
                 write_value(self.lines, message, indent + STEP)
 
     def structured(self, value: Any, content: Any) -> None:
-        """Write the structured content; it is only mentioned if the text was the same."""
+        """Write the structured content, or only mention it if the text says the same."""
         text = member(content[0], "text") if is_array(content) and content else None
         if isinstance(text, str) and (_says(text, value) or _says(text, _wrapped(value))):
             self.lines.write_line("structuredContent says the same", "dim")
@@ -187,7 +185,7 @@ class MessageWriter:
 
 
 def _says(text: str, value: Any) -> bool:
-    """Whether a text is equal to a value, or is its JSON."""
+    """Whether a text is a value itself, or is its JSON."""
     if isinstance(value, str):
         return text == value
     inner = json_in(text)
@@ -195,5 +193,5 @@ def _says(text: str, value: Any) -> bool:
 
 
 def _wrapped(value: Any) -> Any:
-    """The value that the official Python SDK wraps as `result`, because structured content has to be an object."""
+    """The value that the official Python SDK wraps as `result`, because structured content must be an object."""
     return value[0][1] if isinstance(value, Pairs) and len(value) == 1 and value[0][0] == "result" else None

@@ -24,19 +24,19 @@ from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.wording.spans import Span
 
 SIDE_BY_SIDE: Final = 110
-"""The terminal width from which there is room next to a list or a detail."""
+"""The minimum terminal width at which there is room next to a list or a detail, in cells."""
 BESIDE: Final = 41
 """The width of a line next to the detail, in cells."""
 MARGIN: Final = 4
-"""How many cells of a terminal line the detail cannot use."""
+"""The number of cells of a terminal line that the detail cannot use."""
 MARGIN_BESIDE: Final = 50
-"""How many cells the detail cannot use if the exchange is shown next to it."""
+"""The number of cells that the detail cannot use if the exchange is shown next to it."""
 BOTH: Final = 150
-"""The width from which the findings are next to a view of the exchange; otherwise they are below it."""
+"""The minimum width at which the findings are next to a view of the exchange, in cells; else they are below it."""
 PADDING: Final = 2
-"""How many cells of the line of tabs stay empty."""
+"""The number of cells of the line of tabs that stay empty."""
 NARROWEST: Final = 10
-"""The least width for which the detail is laid out, in cells."""
+"""The minimum width for which the detail is laid out, in cells."""
 
 
 class DetailBox(Vertical):
@@ -60,7 +60,7 @@ class DetailBox(Vertical):
         *,
         id: str,  # noqa: A002 - Textual's name
     ) -> None:
-        """Create it hidden.
+        """Create the box, hidden.
 
         Args:
             reading: the capture.
@@ -72,11 +72,11 @@ class DetailBox(Vertical):
         self.view, self.page, self.pages = VIEWS[0], 0, 1
         self._reading, self._marks, self._entry = reading, marks, entry
         self.width = 0
-        """Its width in cells, before it is laid out."""
+        """The width of the box, in cells, which is known before the layout."""
         self._shown: tuple[object, ...] = ()
         """Everything that determines the detail, as of the last reading."""
         self._exchange: tuple[int, Lines] = -1, ()
-        """An entry, and its exchange in short."""
+        """An entry, and a short text of its exchange."""
         self._thread = ThreadPoolExecutor(1, "detail")
         self.work: Future[None] | None = None
         """The last reading; keys for the detail wait for it."""
@@ -103,7 +103,7 @@ class DetailBox(Vertical):
         return self.reader.pane
 
     def resize(self, width: int) -> None:
-        """Fit it to its width."""
+        """Fit the box to a new width."""
         self.width = width
         self.show(again=True)
 
@@ -136,7 +136,7 @@ class DetailBox(Vertical):
         """Read what the box should show, in a thread, unless it already shows it.
 
         Args:
-            again: read it even then.
+            again: whether to read it even then.
         """
         if again:
             self._shown = ()
@@ -146,22 +146,24 @@ class DetailBox(Vertical):
         number = reading.call(entry)
         outcome = reading.outcome(number) if number is not None else None
         findings = reading.findings
-        marks = (findings.at(entry), entry < findings.checked) if self.view in ("exchange", "findings") else None
-        wanted = (entry, self.view, self.page, self.width, outcome, entry < reading.understood, marks)
-        if wanted == self._shown:
+        finding_state = (
+            (findings.at(entry), entry < findings.checked) if self.view in ("exchange", "findings") else None
+        )
+        state = (entry, self.view, self.page, self.width, outcome, entry < reading.understood, finding_state)
+        if state == self._shown:
             return
-        self._shown = wanted
+        self._shown = state
         has_beside = self.query_one("#beside").display = self._has_beside(entry)
         width = max(NARROWEST, self.width - (MARGIN_BESIDE if has_beside else MARGIN))
 
-        def read(view: str = self.view, page: int = self.page) -> None:
+        def read_detail(view: str = self.view, page: int = self.page) -> None:
             try:
                 content = detail(reading, entry, view, page, width, with_findings=not has_beside)
             except OSError as error:
                 content = Detail([[Span(str(error), "bad")]])
             self.post_message(DetailRead(entry, content))
 
-        self.work = self._thread.submit(read)
+        self.work = self._thread.submit(read_detail)
 
     @on(DetailRead)
     def _read(self, event: DetailRead) -> None:
@@ -177,8 +179,8 @@ class DetailBox(Vertical):
     def _show_tabs(self, entry: int, note: str | None) -> None:
         page = f"page {self.page + 1:,} of {self.pages:,}  [ ]" if self.pages > 1 else ""
         tabs = [Piece(Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim"))]
-        left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
-        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, left), VIEWS, strict=True))
+        cells_left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
+        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, cells_left), VIEWS, strict=True))
         if page:
             tabs.append(Piece(Span(page, "plain")))
         if note:
@@ -199,13 +201,13 @@ class DetailBox(Vertical):
         return note
 
 
-def tab_spans(chosen: str, width: int) -> list[Span]:
-    """The views with their keys; if there is no room for all names, only the name of the chosen view."""
-    for apart, is_short in (("  ", False), (" ", False), (" ", True)):
+def tab_spans(chosen_view: str, width: int) -> list[Span]:
+    """The views with their keys; if there is no room for all names, only the chosen view is named."""
+    for separator, is_short in (("  ", False), (" ", False), (" ", True)):
         words = [
-            f"{number}{'' if is_short and view != chosen else f' {view}'}{apart}"
+            f"{number}{'' if is_short and view != chosen_view else f' {view}'}{separator}"
             for number, view in enumerate(VIEWS, 1)
         ]
         if sum(map(len, words)) <= width:
             break
-    return [Span(word, "accent" if view == chosen else "dim") for word, view in zip(words, VIEWS, strict=True)]
+    return [Span(word, "accent" if view == chosen_view else "dim") for word, view in zip(words, VIEWS, strict=True)]

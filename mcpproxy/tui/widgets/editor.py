@@ -16,7 +16,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import Completion, completion_of
 
 MAX_PASTE_CHARS: Final = 65_536
-"""How many characters are accepted at once."""
+"""The maximum number of characters of a text that is pasted or set."""
 NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
 
@@ -30,14 +30,14 @@ class Editor(TextArea):
     """
 
     class Submitted(Message):
-        """Enter was pressed: the text is to be run."""
+        """Enter was pressed, to run the text."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Tabbed(Message):
-        """Tab was pressed. It holds the matches, or None if there is nothing to complete."""
+        """Tab was pressed. Contains the matches, or None if there is nothing to complete."""
 
         def __init__(self, completion: Completion | None) -> None:
             super().__init__()
@@ -47,23 +47,23 @@ class Editor(TextArea):
         """Create an empty editor.
 
         Args:
-            names: returns the candidates for a text, likeliest first.
+            names: returns the candidates for a text, the likeliest first.
             id: the id of the widget.
         """
         super().__init__("", id=id, compact=True)
         self._names = names
         self.past: list[str] = []
-        """Earlier input, newest last."""
+        """Earlier inputs, the newest last."""
         self._at = 0
         self._typed = ""
 
     def put(self, text: str) -> None:
-        """Set another text."""
+        """Replace the text."""
         self.load_text(_plain(text))
         self.move_cursor(self.document.end)
 
     def offer(self, text: str) -> None:
-        """Set another text, and keep the current one in the history."""
+        """Replace the text, and keep the current one in the history."""
         self._pass()
         self.put(text)
 
@@ -107,19 +107,19 @@ class Editor(TextArea):
             super().action_cursor_down(select)
 
     def _turn(self, by: int) -> bool:
-        at = self._at + by
-        if not 0 <= at <= len(self.past):
+        position = self._at + by
+        if not 0 <= position <= len(self.past):
             return False
         if not self._at:
             self._typed = self.text
-        self._at = at
-        self.put(self.past[-at] if at else self._typed)
+        self._at = position
+        self.put(self.past[-position] if position else self._typed)
         return True
 
     def _complete(self) -> None:
         row, column = self.cursor_location
-        before = self.document.get_line(row)[:column]
-        match = re.search(r"\w*$", before)
+        line_start = self.document.get_line(row)[:column]
+        match = re.search(r"\w*$", line_start)
         word = match[0] if match else ""
         completion = completion_of(word, self._names(self.text)) if word else None
         if completion is not None and completion.text != word:
@@ -129,6 +129,6 @@ class Editor(TextArea):
 
 
 def _plain(text: str) -> str:
-    """Text in which every character is visible, line by line."""
+    """Returns a text in which every character is visible, and only line feeds end a line."""
     lines = text[:MAX_PASTE_CHARS].expandtabs(4).splitlines()
     return "\n".join(sanitise(line, None) for line in lines)

@@ -1,4 +1,4 @@
-"""Expression box: a line for a filter expression, and above it its error, or what could complete it."""
+"""Expression box: a line for a filter expression, and above it the expression's error or suggested completions."""
 
 from typing import Final
 
@@ -32,14 +32,14 @@ class ExpressionBox(Vertical):
     """
 
     class Entered(Message):
-        """A valid expression, or nothing, was entered."""
+        """A valid or empty expression was entered."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     def __init__(self, reading: Reading) -> None:
-        """Create it hidden.
+        """Create the box, hidden.
 
         Args:
             reading: the capture, which has the names that can complete a term.
@@ -57,15 +57,15 @@ class ExpressionBox(Vertical):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is shown."""
+        """Whether the box is shown."""
         return self._line.display
 
     def open(self, text: str) -> None:
-        """Show it with an expression, and give it the focus."""
+        """Show the box with an expression, and give it the focus."""
         self._line.open(text)
 
     def close(self) -> None:
-        """Hide it."""
+        """Hide the box."""
         self._line.display = self._wrong.display = False
 
     def complete(self) -> None:
@@ -95,7 +95,7 @@ class ExpressionBox(Vertical):
             self.post_message(self.Entered(text))
 
     def _is_right(self, text: str) -> bool:
-        """Returns whether an expression is valid; if not, shows where the error is."""
+        """Check an expression, and show where it is wrong; returns whether it is valid."""
         try:
             if text.strip():
                 parse(text)

@@ -74,13 +74,13 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def show_tree(self, tree: Tree) -> None:
-        """Show lines that fold."""
+        """Show the lines of a tree, which fold."""
         self._lines, self.branching = (), tree
         self._renewed()
 
-    def show_found(self, found: Matches) -> None:
+    def show_found(self, matches: Matches) -> None:
         """Mark matches."""
-        self.found, self._match = found, None
+        self.found, self._match = matches, None
         self.refresh()
 
     @property
@@ -133,13 +133,13 @@ class Pane(ScrollView, can_focus=True):
         else:
             self._go(self.cursor + by * self.scrollable_content_region.height)
 
-    def action_edge(self, which: int) -> None:
-        """Go to the first line or the last."""
-        last = max(0, len(self) - 1)
+    def action_edge(self, direction: int) -> None:
+        """Go to the first or the last line."""
+        last_line = max(0, len(self) - 1)
         if self.branching is None:
-            self.scroll_to(y=0 if which < 0 else last, animate=False, immediate=True, force=True)
+            self.scroll_to(y=0 if direction < 0 else last_line, animate=False, immediate=True, force=True)
         else:
-            self._go(0 if which < 0 else last)
+            self._go(0 if direction < 0 else last_line)
 
     def action_fold(self, fold: bool) -> None:
         """Fold or unfold the part that the line opens or belongs to; if nothing folds, leave the pane."""
@@ -174,14 +174,14 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor there; another click, or one on the sign of a fold, folds or unfolds the line."""
+        """Put the cursor on the line; another click, or a click on the sign of a fold, folds or unfolds the line."""
         offset, tree = event.get_content_offset(self), self.branching
         line = int(self.scroll_y) + offset.y if offset is not None else len(self)
         if offset is None or tree is None or line >= len(self):
             return
-        is_again = line == self.cursor and event.chain > 1
+        is_repeated = line == self.cursor and event.chain > 1
         self._go(line)
-        if is_again or tree.is_on_sign(line, offset.x):
+        if is_repeated or tree.is_on_sign(line, offset.x):
             self._toggle(None)
 
     def validate_scroll_y(self, value: float) -> float:
@@ -204,31 +204,31 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line."""
+        """Draw one line."""
         width, line = self.scrollable_content_region.width, int(self.scroll_y) + y
         base = self.rich_style
         spans: Sequence[Span] = ()
         if line < len(self):
             spans = self.branching.spans(line) if self.branching is not None else self._lines[line]
-        is_chosen = self.branching is not None and line == self.cursor and self.has_focus
-        if is_chosen:
+        is_current = self.branching is not None and line == self.cursor and self.has_focus
+        if is_current:
             base = base + self.get_component_rich_style("pane--cursor", partial=True)
         styles = {role: base + self.get_component_rich_style(f"pane--{role}", partial=True) for role in ROLES}
-        if is_chosen:
+        if is_current:
             # Dim text on the colour of the cursor has too little contrast.
             styles["dim"] = styles["plain"]
-        drawn = strip(segments(spans, width, styles), width)
+        line_strip = strip(segments(spans, width, styles), width)
         if self.found.pattern is None:
-            return drawn
+            return line_strip
         text = "".join(span.text for span in spans)
         found_style, match_style = (
             self.get_component_rich_style(f"pane--{name}", partial=True) for name in ("found", "match")
         )
-        marked = [
+        marks = [
             (start, end, match_style if self._is_match(line, start) else found_style)
             for start, end in self.found.on(line, text)
         ]
-        return marked_strip(drawn, text, marked)
+        return marked_strip(line_strip, text, marks)
 
     def _is_match(self, line: int, start: int) -> bool:
         """Whether the current match begins at a character of a line."""

@@ -1,4 +1,4 @@
-"""Reader: a pane with a search; its box is below it."""
+"""Reader: a pane with a search, whose box is below it."""
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -75,7 +75,7 @@ class Reader(Vertical):
             self.page = page
 
     def __init__(self, *, id: str, pane: str) -> None:  # noqa: A002 - Textual's name
-        """Create it empty.
+        """Create an empty reader.
 
         Args:
             id: the id of the widget.
@@ -86,7 +86,7 @@ class Reader(Vertical):
         self._content: Lines | Tree = ()
         self._text = ""
         self._number = 0
-        """The number of the last search; the results of earlier ones do not count."""
+        """The number of the last search; the results of earlier searches are ignored."""
         self._from = 0
         """The line from which the first match is searched for."""
         self._found = Matches()
@@ -103,7 +103,7 @@ class Reader(Vertical):
             yield SafeText(id="finding-count")
 
     def on_mount(self) -> None:
-        """Show the purpose of the box."""
+        """Label the box."""
         self.query_one("#finding-word", SafeText).show([Span("find ", "accent")])
 
     def on_unmount(self) -> None:
@@ -122,24 +122,24 @@ class Reader(Vertical):
 
     def show(self, content: Lines | Tree) -> None:
         """Show other content; a search continues in it."""
-        before, self._content = self._content, content
+        previous_content, self._content = self._content, content
         self.pane.show_found(Matches())
         if isinstance(content, Tree):
             self.pane.show_tree(content)
         else:
             self.pane.show_lines(content)
         self._from = 0
-        if self.is_finding and self._is_next_page(before):
+        if self.is_finding and self._is_next_page(previous_content):
             self._search(self._found)
         elif self.is_finding:
             self._search()
 
-    def _is_next_page(self, before: Lines | Tree) -> bool:
+    def _is_next_page(self, previous_content: Lines | Tree) -> bool:
         """Whether the content is another page of the same row, all pages of which were already searched."""
         content = self._content
-        if not (isinstance(content, BytePage) and isinstance(before, BytePage)):
+        if not (isinstance(content, BytePage) and isinstance(previous_content, BytePage)):
             return False
-        return content.key == before.key and self._found.pattern is not None
+        return content.key == previous_content.key and self._found.pattern is not None
 
     # ---- the box
 
@@ -187,24 +187,24 @@ class Reader(Vertical):
 
     # ---- searching
 
-    def _search(self, known: Matches | None = None) -> None:
-        """Search all of the content; or only mark the matches in this page of it, if all are known."""
+    def _search(self, known_matches: Matches | None = None) -> None:
+        """Search all of the content or, if all matches are known, only mark those on the current page."""
         self._number += 1
         number, content, text = self._number, self._content, self._text
 
-        def work() -> None:
+        def search() -> None:
             if number != self._number:
                 return
             if not isinstance(content, BytePage) or not text:
-                found = find(content, pattern_of(text))
-            elif known is not None:
-                found = content.mark(text, known)
+                matches = find(content, pattern_of(text))
+            elif known_matches is not None:
+                matches = content.mark(text, known_matches)
             else:
-                found = content.find(text, lambda: number == self._number)
-            self.post_message(self.Searched(number, found, is_new=known is None))
+                matches = content.find(text, lambda: number == self._number)
+            self.post_message(self.Searched(number, matches, is_new=known_matches is None))
 
-        searching: Future[None] = self._thread.submit(work)
-        self.app.key_queue.wait_for(searching)
+        future: Future[None] = self._thread.submit(search)
+        self.app.key_queue.wait_for(future)
 
     @on(Searched)
     def _searched(self, event: Searched) -> None:
@@ -232,14 +232,14 @@ class Reader(Vertical):
         return places[self._at].page if 0 <= self._at < len(places) else -1
 
     def _place(self, match: MatchPosition) -> MatchPosition:
-        """The place of a match in the content that is shown."""
+        """The position of a match in the content that is shown."""
         return self._content.place(match) if isinstance(self._content, BytePage) else match
 
     def _first_from_here(self) -> int:
-        """The number of the first match from here on, or else of the first of all; -1 if there is none."""
+        """The number of the first match from the start line on, or else of the very first match; -1 without matches."""
         places, page = self._found.places, self._page
-        for number, place in enumerate(places):
-            if place.page > page or (place.page == page and self._place(place).line >= self._from):
+        for number, match in enumerate(places):
+            if match.page > page or (match.page == page and self._place(match).line >= self._from):
                 return number
         return 0 if places else -1
 
@@ -250,7 +250,7 @@ class Reader(Vertical):
             self._show_match()
 
     def _show_match(self) -> None:
-        """Go to the current match; if it is on another page, as soon as that is shown."""
+        """Go to the current match; if it is on another page, request that page."""
         if self._page_of_match == self._page:
             self.pane.go_to(self._place(self._found.places[self._at]))
         elif self._page_of_match >= 0:

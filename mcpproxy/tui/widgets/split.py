@@ -20,11 +20,11 @@ from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.traffic_list import TrafficList
 
 WIDE: Final = 160
-"""The terminal width from which the detail is next to the list."""
+"""The minimum terminal width at which the detail is next to the list, in cells."""
 
 
 class Split(Container):
-    """Holds a list and its detail, which may be hidden, and has the keys for the detail."""
+    """A list and its detail, which may be hidden, with the keys for the detail."""
 
     app: Host
 
@@ -55,7 +55,7 @@ class Split(Container):
         """The detail was opened or closed."""
 
     def __init__(self, listing: TrafficList, detail: DetailBox) -> None:
-        """Create it with the layout kept from the last run."""
+        """Create the split with the layout of the last run."""
         super().__init__(listing, detail)
         self.listing, self.detail = listing, detail
         self.shape: Layout = kept_layout()
@@ -181,9 +181,9 @@ class Split(Container):
         if not self._is_held:
             return
         if not event.button:
-            self._let_go()  # somewhere else
+            self._let_go()  # the button was released outside
             return
-        # Not earlier: while the mouse is captured, clicks do not reach the tabs.
+        # The mouse is not captured before it moves, because clicks would not reach the tabs.
         self.capture_mouse()
         if self.is_wide:
             percent = 100 * (self.region.right - event.screen_x) / max(1, self.screen_width)
@@ -196,7 +196,7 @@ class Split(Container):
             self.fit()
 
     def on_mouse_up(self) -> None:
-        """Let go of the border."""
+        """End dragging the border."""
         if self._is_held:
             self._let_go()
 
@@ -215,7 +215,7 @@ class Split(Container):
     # ---- the layout
 
     def fit(self) -> None:
-        """Lay out both for the width of the terminal, with or without the detail, and fit their content."""
+        """Lay out the list and the detail for the width of the terminal, and fit their content."""
         self.screen_width = self.screen.size.width
         listing, detail = self.listing, self.detail
         self.set_class(self.is_wide and not self.shape.is_full, "-wide")

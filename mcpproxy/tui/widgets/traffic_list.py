@@ -27,7 +27,7 @@ MESSAGES: Final = "messages only"
 
 
 class TrafficList(Vertical):
-    """The frames or exchanges of a capture, all or those that a filter selects."""
+    """The frames or exchanges of a capture: all of them, or the ones that a filter selects."""
 
     DEFAULT_CSS = """
     TrafficList {
@@ -56,11 +56,11 @@ class TrafficList(Vertical):
         self.order = CAPTURE_ORDER
         """The order of the rows."""
         self._sorted_count = 0
-        """If they are sorted: how many rows there were then."""
+        """The number of rows when they were sorted; 0 if they are not sorted."""
         self._sorting: tuple[Sorting, StepThread, Order] | None = None
         self._needs = Needs()
         self._width = 0
-        """Cells of a line of the list; 0 until it is laid out."""
+        """The width of the list, in cells; 0 until it is laid out."""
         self._seen = 0
         """The number of rows when the end was last followed."""
 
@@ -70,7 +70,7 @@ class TrafficList(Vertical):
         yield self._nothing
 
     def on_mount(self) -> None:
-        """Show the rows so far."""
+        """Show the rows that have been read so far."""
         self._set_columns()
         self.table.show(self.rows)
 
@@ -92,7 +92,7 @@ class TrafficList(Vertical):
         self.table.renew()
 
     def renew(self) -> None:
-        """Show the rows with everything that is now known about them."""
+        """Update the rows with everything that is known about them by now."""
         self.rows.forget()
         if needs_of(self.reading) != self._needs:
             self._set_columns()
@@ -117,12 +117,12 @@ class TrafficList(Vertical):
         self._end_sorting()
         self.order, self._sorted_count = CAPTURE_ORDER, 0
         self.rows.view = self._unsorted
-        following = self.table.following
+        is_following = self.table.following
         self._set_columns()
         self.table.show(self.rows)
         if entry is not None and not self.go_to(entry):
             self.table.go(bisect_right(self.rows.view, entry) - 1)
-        self.table.following = following
+        self.table.following = is_following
         self._seen = len(self.rows)
 
     def show_nothing(self, spans: Sequence[Span]) -> None:
@@ -141,19 +141,19 @@ class TrafficList(Vertical):
         view, row = self.rows.view, self.line_of(entry)
         if isinstance(view, array) and self.is_sorted:
             try:
-                at = view.index(row)
+                line = view.index(row)
             except ValueError:
                 return False
         else:
-            at = bisect_left(view, row)
-            if at == len(view) or view[at] != row:
+            line = bisect_left(view, row)
+            if line == len(view) or view[line] != row:
                 return False
         self.table.following = False
-        self.table.go(at)
+        self.table.go(line)
         return True
 
     def reach(self, entry: int) -> None:
-        """List all frames, and any records that are left out, with the cursor on an entry."""
+        """List all frames, and all records if the entry is not a frame, with the cursor on the entry."""
         self.rows.is_exchanges = False
         self.show(entry)
         if self.entry != entry:
@@ -166,18 +166,18 @@ class TrafficList(Vertical):
         view = self.rows.view
         if not self.rows.is_exchanges:
             return sorted(view) if self.is_sorted else view
-        others = (self.reading.partner(row) for row in view)
-        return sorted({*view, *(row for row in others if row is not None)})
+        partners = (self.reading.partner(row) for row in view)
+        return sorted({*view, *(row for row in partners if row is not None)})
 
     def turn_beside(self) -> bool:
         """Show only messages, or all records; returns False if that is invisible until all frames are shown."""
         entry, reading = self.entry, self.reading
-        kinds = [FOLDED, MESSAGES] if len(reading.folded) == len(reading.shown) else [FOLDED, ALL, MESSAGES]
-        self.beside = kinds[(kinds.index(self.beside) + 1) % len(kinds)] if self.beside in kinds else FOLDED
-        is_seen = not self.rows.is_exchanges and self.selected is None
-        if is_seen:
+        choices = [FOLDED, MESSAGES] if len(reading.folded) == len(reading.shown) else [FOLDED, ALL, MESSAGES]
+        self.beside = choices[(choices.index(self.beside) + 1) % len(choices)] if self.beside in choices else FOLDED
+        is_visible = not self.rows.is_exchanges and self.selected is None
+        if is_visible:
             self.show(entry)
-        return is_seen
+        return is_visible
 
     @property
     def paused(self) -> int | None:
@@ -191,7 +191,7 @@ class TrafficList(Vertical):
     # ---- columns
 
     def turn_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
+        """Switch between times since the start, times since the row above, and the wall clock."""
         self.rows.times = next_times(self.rows.times)
         self._set_columns()
 
@@ -218,16 +218,16 @@ class TrafficList(Vertical):
 
     def sort(self) -> None:
         """Sort by the next column."""
-        now = self._sorting[2] if self._sorting is not None else self.order
-        column = ORDERS[(ORDERS.index(now.column) + 1) % len(ORDERS)]
+        current_order = self._sorting[2] if self._sorting is not None else self.order
+        column = ORDERS[(ORDERS.index(current_order.column) + 1) % len(ORDERS)]
         self._sort_by(Order(column, column != ORDERS[0]))
 
     @on(Table.HeadClicked)
     def _sort_by_head(self, event: Table.HeadClicked) -> None:
         """Sort by a column, in reverse order if the rows are sorted by it already."""
         if event.column in ORDERS:
-            same = event.column == self.order.column
-            self._sort_by(Order(event.column, not self.order.is_down if same else True))
+            is_same_column = event.column == self.order.column
+            self._sort_by(Order(event.column, not self.order.is_down if is_same_column else True))
 
     def _sort_by(self, order: Order) -> None:
         """Sort the current rows."""
@@ -235,7 +235,7 @@ class TrafficList(Vertical):
         if order == CAPTURE_ORDER:
             self.restore_order()
             return
-        # A filter may drop rows later.
+        # The selected rows are copied, as a filter may drop some of them later.
         view = array("I", self.selected) if self.selected is not None else self.all_rows
         sorting = Sorting(self.reading, view, order.column, is_down=order.is_down, is_exchanges=self.rows.is_exchanges)
         self._sorting = sorting, StepThread(sorting.step, self._report_sort, self._report_failed_sort, "sort"), order
@@ -280,5 +280,5 @@ class TrafficList(Vertical):
         if not self.is_sorted:
             return ""
         text = f"by {self.order.column} {self.order.arrow}"
-        new = len(self._unsorted) - self._sorted_count
-        return f"{text} · {count_text(new, 'newer row')} not listed" if new > 0 else text
+        new_count = len(self._unsorted) - self._sorted_count
+        return f"{text} · {count_text(new_count, 'newer row')} not listed" if new_count > 0 else text

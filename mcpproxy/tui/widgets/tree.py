@@ -1,4 +1,4 @@
-"""JSON as lines: objects and arrays fold, strings unfold; tokens and duplicates as written; up to a limit."""
+"""JSON as lines, up to a limit: objects and arrays fold, strings unfold; tokens and duplicate names stay as written."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ from mcpproxy.wording.spans import Span
 MAX_TREE_LINES: Final = 20_000
 """The maximum number of lines of one value; the rest is in the raw bytes."""
 MAX_STRING_CHARS: Final = 4096
-"""How many characters of one string are shown."""
+"""The maximum number of characters of a string that are shown."""
 _INDENT: Final = 2
 _UNKNOWN: Final = 80
-"""How many cells a line is assumed to have if its width is unknown."""
+"""The assumed width of a line, in cells, if its width is unknown."""
 
 
 class Branch(NamedTuple):
-    """A line."""
+    """A line of a tree."""
 
     depth: int
     spans: tuple[Span, ...]
     end: int = -1
     """For a line that opens an object or array, the line that closes it."""
     folded: tuple[Span, ...] = ()
-    """What is shown instead when it is folded."""
+    """The spans that are shown instead when the line is folded."""
     value: str | None = None
     """The string on the line; None for any other value."""
     label: tuple[Span, ...] = ()
@@ -63,7 +63,7 @@ class _Item(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """An object or array whose lines are being made."""
+    """An object or array whose lines are being written."""
 
     line: int
     closing: str
@@ -71,10 +71,10 @@ class _Level(NamedTuple):
 
 
 def _items(value: list[Any]) -> Iterator[_Item]:
-    last = len(value) - 1
+    last_number = len(value) - 1
     for number, item in enumerate(value):
         name, inner = item if isinstance(value, Pairs) else (None, item)
-        yield _Item(name, inner, is_last=number == last)
+        yield _Item(name, inner, is_last=number == last_number)
 
 
 def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> None:
@@ -89,10 +89,12 @@ def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> 
         lines.append(Branch(depth, (*label, Span(text), Span(comma, "dim")), value=string, label=label))
         return
     opening, closing = ("{", "}") if is_object else ("[", "]")
-    folded = f"[ {len(value):,} ]"
+    folded_text = f"[ {len(value):,} ]"
     if is_object:
-        folded = f"{{ {', '.join(sanitise(key, 40) for key, _ in value[:6])}{', …' if len(value) > 6 else ''} }}"
-    lines.append(Branch(depth, (*label, Span(opening, "dim")), 0, (*label, Span(folded, "dim"), Span(comma, "dim"))))
+        folded_text = f"{{ {', '.join(sanitise(key, 40) for key, _ in value[:6])}{', …' if len(value) > 6 else ''} }}"
+    lines.append(
+        Branch(depth, (*label, Span(opening, "dim")), 0, (*label, Span(folded_text, "dim"), Span(comma, "dim")))
+    )
     levels.append(_Level(len(lines) - 1, closing + comma, _items(value)))
 
 
@@ -100,8 +102,8 @@ def _scalar(value: object) -> str:
     if isinstance(value, Number):
         return sanitise(value.token, MAX_STRING_CHARS)
     if isinstance(value, str):
-        more = f"… ({len(value):,} characters)" if len(value) > MAX_STRING_CHARS else ""
-        return quoted(value[:MAX_STRING_CHARS]) + more
+        ellipsis = f"… ({len(value):,} characters)" if len(value) > MAX_STRING_CHARS else ""
+        return quoted(value[:MAX_STRING_CHARS]) + ellipsis
     return {True: "true", False: "false"}.get(value, "null") if isinstance(value, bool) else "null"
 
 
@@ -114,11 +116,11 @@ class Tree:
         """The width of a line in cells; 0 if unknown. A string that does not fit unfolds."""
         self.folded: set[int] = set()
         self.unfolded: dict[int, TextLines] = {}
-        """By line: the text of its string, with its line ends."""
+        """The texts of unfolded strings, with their line ends, by line."""
         self.visible: list[int] = []
-        """The line of each visible line."""
+        """The numbers of the visible lines."""
         self.parts: list[int] = []
-        """For each visible line: which line of an unfolded string it is; -1 for the line itself."""
+        """For each visible line, which line of an unfolded string it is; -1 for a line of the tree itself."""
         self._count()
 
     def __len__(self) -> int:
@@ -138,21 +140,21 @@ class Tree:
             self.unfolded = {line: self._text(line) for line in self.unfolded}
             self._count()
 
-    def toggle(self, place: int, *, fold: bool | None = None) -> int:
+    def toggle(self, index: int, *, fold: bool | None = None) -> int:
         """Fold or unfold the string, object or array that a visible line opens or belongs to; returns its line now.
 
         Args:
-            place: number of the line among the visible ones.
+            index: the index of the line among the visible ones.
             fold: True to fold, False to unfold, None to toggle.
         """
-        if not 0 <= place < len(self.visible):
-            return place
-        line = self.visible[place]
+        if not 0 <= index < len(self.visible):
+            return index
+        line = self.visible[index]
         if line in self.unfolded:
             if fold is not False:
                 del self.unfolded[line]
                 self._count()
-            return self.place(line) if fold is not False else place
+            return self.place(line) if fold is not False else index
         if fold is not True and self.unfolds(line):
             self.unfold(line)
             return self.place(line)
@@ -181,25 +183,25 @@ class Tree:
 
     def reveal(self, line: int) -> None:
         """Unfold all objects and arrays around a line."""
-        around = [at for at in self.folded if at < line <= self.lines[at].end]
-        if around:
-            self.folded.difference_update(around)
+        folded_ancestors = [ancestor for ancestor in self.folded if ancestor < line <= self.lines[ancestor].end]
+        if folded_ancestors:
+            self.folded.difference_update(folded_ancestors)
             self._count()
 
     def place(self, line: int, part: int = -1) -> int:
-        """Where a line is among the visible ones."""
+        """The index of a line among the visible ones."""
         return bisect_left(self.visible, line) + part + 1
 
-    def is_on_sign(self, place: int, cell: int) -> bool:
+    def is_on_sign(self, index: int, cell: int) -> bool:
         """Whether a cell of a visible line belongs to the sign `▸` or `▾`."""
-        line, part = self.visible[place], self.parts[place]
-        begin = _INDENT * self.lines[line].depth
+        line, part = self.visible[index], self.parts[index]
+        start = _INDENT * self.lines[line].depth
         folds = self.lines[line].end > line or line in self.unfolded or self.unfolds(line)
-        return part < 0 and folds and begin <= cell < begin + _INDENT
+        return part < 0 and folds and start <= cell < start + _INDENT
 
-    def spans(self, place: int) -> tuple[Span, ...]:
-        """A visible line."""
-        line, part = self.visible[place], self.parts[place]
+    def spans(self, index: int) -> tuple[Span, ...]:
+        """The spans of a visible line."""
+        line, part = self.visible[index], self.parts[index]
         branch, is_folded = self.lines[line], line in self.folded
         if part >= 0:
             return (Span(" " * (_INDENT * (branch.depth + 2)), "dim"), *self.unfolded[line][part])
@@ -207,8 +209,8 @@ class Tree:
         if line in self.unfolded:
             count = f"{len(branch.value or ''):,} characters"
             return (Span(f"{indent}▾ ", "dim"), *branch.label, Span(count, "dim"))
-        mark = ("▸ " if is_folded else "▾ ") if branch.end > line else "▸ " if self.unfolds(line) else "  "
-        return (Span(indent + mark, "dim"), *(branch.folded if is_folded else branch.spans))
+        sign = ("▸ " if is_folded else "▾ ") if branch.end > line else "▸ " if self.unfolds(line) else "  "
+        return (Span(indent + sign, "dim"), *(branch.folded if is_folded else branch.spans))
 
     def text(self, line: int) -> TextLines:
         """The text of the string of a line, with its line ends."""
@@ -224,15 +226,15 @@ class Tree:
         return lines
 
     def _around(self, line: int) -> int:
-        return next((at for at in range(line - 1, -1, -1) if self.lines[at].end >= line), line)
+        return next((ancestor for ancestor in range(line - 1, -1, -1) if self.lines[ancestor].end >= line), line)
 
     def _count(self) -> None:
-        self.visible, self.parts, at = [], [], 0
-        while at < len(self.lines):
-            self.visible.append(at)
+        self.visible, self.parts, line = [], [], 0
+        while line < len(self.lines):
+            self.visible.append(line)
             self.parts.append(-1)
-            text = self.unfolded.get(at)
+            text = self.unfolded.get(line)
             if text is not None:
-                self.visible += [at] * len(text)
+                self.visible += [line] * len(text)
                 self.parts += range(len(text))
-            at = self.lines[at].end + 1 if at in self.folded else at + 1
+            line = self.lines[line].end + 1 if line in self.folded else line + 1

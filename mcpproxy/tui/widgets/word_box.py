@@ -29,7 +29,7 @@ class WordBox(FilterBox):
         self.post_message(self.WordsChanged())
 
     def clear_words(self) -> bool:
-        """Show all rows again; returns False if they are shown already."""
+        """Show all rows again; returns False if they all are shown already."""
         had_words = bool(self.words)
         if had_words:
             self.seek("")
