@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from analysis.checking.old_wording import current_wording
-from analysis.rules.finding import GUESS
+from analysis.rules.finding import GUESS_PREFIX
 from analysis.rules.old_ids import current_id
 
 MAX_FINGERPRINTS: Final = 1_000_000
@@ -39,7 +39,7 @@ def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
         pointer: the place in the message.
         message: the text of the finding.
     """
-    words = _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS)[0]))
+    words = _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS_PREFIX)[0]))
     text = f"{rule}\0{method}\0{pointer}\0{words}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

@@ -27,8 +27,8 @@ from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
-from analysis.rules.base import CaptureEnd, Later, Rule
-from analysis.rules.discovery import numbers, rules
+from analysis.rules.base import CaptureEnd, DeferredCheck, Rule
+from analysis.rules.discovery import rule_numbers, rules
 from analysis.rules.finding import Finding
 from analysis.rules.odd import NOTHING, oddities_of
 from analysis.rules.odd_exchange import oddities_in
@@ -76,7 +76,7 @@ class Checker:
         self._causes: BoundedDict[int, dict[str, None]] = BoundedDict(SESSIONS)
         """The rules that have reported a cause, by session."""
         self._bound = BoundHookPlans(rules().values() if picked is None else picked, costs, self._prepare)
-        self._timers: list[tuple[int, int, Rule, Later]] = []
+        self._timers: list[tuple[int, int, Rule, DeferredCheck]] = []
         self._timer_count = 0
         self._watching: dict[int, dict[Rule, None]] = {}
 
@@ -292,9 +292,13 @@ class Checker:
     # ---- services that rules can call
 
     def _prepare(self, rule: Rule) -> None:
-        rule.fold, rule.later, rule.watch = self._fold, partial(self._later, rule), partial(self._watch, rule)
+        rule.fold, rule.check_later, rule.set_watching = (
+            self._fold,
+            partial(self._later, rule),
+            partial(self._watch, rule),
+        )
 
-    def _later(self, rule: Rule, t_ns: int, ask: Later) -> None:
+    def _later(self, rule: Rule, t_ns: int, ask: DeferredCheck) -> None:
         self._timer_count += 1
         heapq.heappush(self._timers, (t_ns, self._timer_count, rule, ask))
 
@@ -344,14 +348,14 @@ class Checker:
         session = self._fold.routing.likeness_of(finding.session)
         cause = next((id_ for id_ in rule.follows if id_ in self._causes.get(session, ())), None)
         if cause is not None:
-            self.followers[cause, session, finding.rule] += finding.stands_for
+            self.followers[cause, session, finding.rule] += finding.finding_count
             return False
         if not rule.once:
             return True
         who = finding.blames + finding.message if rule.once_each else finding.blames
         key = (finding.rule, session, who)
         before = self.counts[key]
-        self.counts[key] += finding.stands_for
+        self.counts[key] += finding.finding_count
         return not before
 
 
@@ -363,7 +367,7 @@ def _causes() -> frozenset[str]:
 
 def place_of(finding: Finding) -> tuple[int, int, int]:
     """The sort key of findings that become certain at the same time: frame, message in it, rule."""
-    return finding.frame, -1 if finding.item is None else finding.item, numbers()[finding.rule]
+    return finding.frame, -1 if finding.item is None else finding.item, rule_numbers()[finding.rule]
 
 
 def _without_replaced(findings: list[Finding]) -> list[Finding]:

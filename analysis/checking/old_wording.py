@@ -6,7 +6,7 @@ here until the next version is released. `--update-baseline` writes the new one.
 
 from typing import Final
 
-from analysis.rules.finding import GUESS
+from analysis.rules.finding import GUESS_PREFIX
 
 _VALUE: Final = "{}"
 
@@ -206,7 +206,7 @@ def current_wording(rule: str, message: str) -> str:
         rule: the current id of the rule.
         message: as this version or the previous one worded it, perhaps with a guess.
     """
-    text, guess, rest = message.partition(GUESS)
+    text, guess, rest = message.partition(GUESS_PREFIX)
     # Values from the traffic may contain old words: text that this version wrote stays as it is.
     if any(_values_in(text, new) is not None for _, new in REWORDED.get(rule, ())):
         return message

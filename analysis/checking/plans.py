@@ -17,9 +17,9 @@ from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.rules.base import ResultKind, Rule
 from analysis.rules.finding import Finding
-from analysis.rules.odd import Odd
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords
+from analysis.rules.odd import MessageOddity
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.unchanged_content import ENVELOPE_MEMBERS, REPEATED_METHODS, CleanWords
 from analysis.shapes.bodies import needs_no_params, proof_for
 
 Hook: TypeAlias = Callable[..., Iterable[Finding]]
@@ -112,7 +112,7 @@ class BoundHookPlan:
         """Members whose presence triggers a hook."""
         self.clean_words = CleanWords()
         """Envelopes or lists that led to no findings."""
-        self._for_oddities: dict[Odd, Calls] = {}
+        self._for_oddities: dict[MessageOddity, Calls] = {}
         self._for_members: dict[frozenset[str], Calls] = {}
         self._worded: dict[bytes, Calls] = {}
 
@@ -143,7 +143,7 @@ class BoundHookPlan:
             calls = self._worded[word] = self._bind(self.plan.worded[word])
         return calls
 
-    def odd_for(self, oddities: Odd) -> Calls:
+    def odd_for(self, oddities: MessageOddity) -> Calls:
         """The hooks that any of these oddities triggers."""
         calls = self._for_oddities.get(oddities)
         if calls is None:
@@ -183,7 +183,7 @@ class _HookPlans:
         return plan
 
     def of_exchanges(
-        self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, odd: OddExchange
+        self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, odd: ExchangeOddity
     ) -> Wants:
         """The hooks for HTTP exchanges like this one."""
         wants = self._others.get(key)
@@ -220,10 +220,10 @@ class _HookPlans:
             plan.anomaly = self._wants("anomaly", where, method)
         if is_shaped:
             plan.problems, plan.meta = self._wants("problems", where, method), self._wants("meta", where, method)
-        plan.is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
+        plan.is_list = kind in _OF_RESULTS and kind != "interim" and method in REPEATED_METHODS
         plan.part = "result" if kind in _OF_RESULTS else "params"
         if plan.problems and kind in _PROVEN and not plan.is_list:
-            plan.proves, plan.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
+            plan.proves, plan.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE_MEMBERS))
             plan.needs_no_params = needs_no_params(where)
         for hook in _HOOKS[kind]:
             for rule in self._concerned(hook, where, method):
@@ -311,7 +311,7 @@ class BoundHookPlans:
         hook: Literal["response_start", "exchange_end", "messages_exchanged"],
         http: HttpExchange,
         session: Session | None,
-        odd: OddExchange,
+        odd: ExchangeOddity,
     ) -> Calls:
         """The hooks for HTTP exchanges like this one, with these oddities."""
         media = http.media_type if http.media_type in _MEDIA else ""

@@ -32,13 +32,13 @@ from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
 from analysis.protocol.revisions import ALL, Era, Span
 from analysis.rules.finding import Blames, Finding, Impact, Level
-from analysis.rules.odd import NOTHING, Odd
-from analysis.rules.odd_exchange import USUAL, OddExchange
+from analysis.rules.odd import NOTHING, MessageOddity
+from analysis.rules.odd_exchange import USUAL, ExchangeOddity
 from captures.record import Record
 
 if TYPE_CHECKING:
     from analysis.conversation.fold import Fold
-    from analysis.rules.unchanged_content import Words
+    from analysis.rules.unchanged_content import WordsScope
     from analysis.shapes.shape import Problem
 
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
@@ -46,7 +46,7 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 RACE_NS: Final = 2_000_000_000
 """The race window W: events at most this far apart may have crossed, if nothing proves their order."""
 
-UNTYPED: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
+UNTYPED_KINDS: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
 """Kinds of results whose `resultType` the revision need not define."""
 
 MAX_REPORTED_FINDINGS: Final = 20
@@ -56,14 +56,14 @@ MAX_COUNTED_FINDINGS: Final = 1_000
 MAX_METHOD_CHARS: Final = 256
 """The most characters of a method that a finding keeps."""
 
-Who: TypeAlias = Literal["client", "server", "either"]
+ResponsibleSide: TypeAlias = Literal["client", "server", "either"]
 ResultKind: TypeAlias = Literal["complete", "failed", "interim", "task", "untyped"]
 """Kinds of results. `complete` is a usual result, `failed` a tool result with `isError`, `interim` a result that asks
 for more input, and `task` a result that creates a task. `untyped` is, in the modern era or if the era is unknown, any
 other result whose `resultType` is not `complete`."""
-Metas: TypeAlias = list[tuple[str, Any]]
+MetaObjects: TypeAlias = list[tuple[str, Any]]
 """`_meta` objects, each after its JSON Pointer."""
-Later: TypeAlias = Callable[[], Iterable[Finding]]
+DeferredCheck: TypeAlias = Callable[[], Iterable[Finding]]
 """A check that is deferred to a later time in the capture."""
 
 
@@ -72,7 +72,7 @@ class Rule:
 
     id: ClassVar[str]
     """`group/name`. An id is never reused; `old_ids` contains the former ids of rules."""
-    who: ClassVar[Who] = "either"
+    who: ClassVar[ResponsibleSide] = "either"
     """The side that can violate the rule."""
     versions: ClassVar[Span] = ALL
     """The revisions to which the rule applies."""
@@ -123,9 +123,9 @@ class Rule:
     rule to check it; empty if it need not have any. `required_members_for` overrides it for a kind of message."""
     results: ClassVar[frozenset[ResultKind] | None] = None
     """The kinds of results that the rule checks in `on_result` and `on_response`; None for all."""
-    oddities: ClassVar[Odd] = NOTHING
+    oddities: ClassVar[MessageOddity] = NOTHING
     """`on_anomaly` is called for messages with any of these oddities."""
-    exchanges: ClassVar[OddExchange] = USUAL
+    exchanges: ClassVar[ExchangeOddity] = USUAL
     """`on_response_start`, `on_exchange_end` and `on_messages_exchanged` are called for exchanges with any of these
     oddities; `USUAL` for all exchanges."""
     source: ClassVar[str] = ""
@@ -135,9 +135,9 @@ class Rule:
         """Creates a rule; the checker that runs it replaces these attributes before it calls a hook."""
         self.fold: Fold
         """The state of the capture so far: the requests of both sides, links, and used ids."""
-        self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
+        self.check_later: Callable[[int, DeferredCheck], None] = lambda _t_ns, _ask: None
         """Schedules a check for a time in the capture."""
-        self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None
+        self.set_watching: Callable[[Session, bool], None] = lambda _session, _is_on: None
         """Starts or stops the calls of `on_message` for each message of a session, from the next message on."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -172,7 +172,7 @@ class Rule:
         """
         return self.required_word
 
-    def decisive_words(self, hook: str, method: str, like: MessageContext) -> "Words | None":
+    def decisive_words(self, hook: str, method: str, like: MessageContext) -> "WordsScope | None":
         """Returns the only words of a message that its check depends on, or None if it depends on more.
 
         The rule's own earlier findings do not count. The checker does not call the rule again for words that led to no
@@ -237,7 +237,7 @@ class Rule:
         """Called for a message whose params or result do not fit their shape."""
         return ()
 
-    def on_meta(self, context: MessageContext, metas: "Metas") -> Iterable[Finding]:
+    def on_meta(self, context: MessageContext, metas: "MetaObjects") -> Iterable[Finding]:
         """Called for a request, notification or result with unusual `_meta` objects, which are in `metas`."""
         return ()
 
@@ -376,7 +376,7 @@ class CaptureEnd:
         """`open` if only the reading has stopped; then a missing message is not a fault."""
         self.t_ns = t_ns
         """The time of the last record."""
-        self.left = left
+        self.unanswered = left
         """The unanswered requests of the session, in the order in which they were sent."""
         self.is_clear = is_clear
         """Whether every frame was recorded and parsed: if so, a missing response was never sent."""

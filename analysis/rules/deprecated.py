@@ -11,7 +11,7 @@ from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
-from analysis.rules.unchanged_content import Words
+from analysis.rules.unchanged_content import WordsScope
 
 _FEATURES: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 
@@ -46,7 +46,7 @@ class Feature(Rule):
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset({"capabilities", "inputRequests"}) if hook == "result" else frozenset()
 
-    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
         return "envelope" if hook == "request" else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:

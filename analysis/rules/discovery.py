@@ -71,7 +71,7 @@ def module_of(group: str) -> ModuleType:
     return import_module(f"analysis.rules.{group.replace('-', '_')}")
 
 
-def _modules(group: str) -> list[ModuleType]:
+def _modules_of(group: str) -> list[ModuleType]:
     """Returns the modules with the rules of a group, in the order of `MODULES` in its package.
 
     Raises:
@@ -87,11 +87,11 @@ def _modules(group: str) -> list[ModuleType]:
 @cache
 def rules() -> dict[str, type[Rule]]:
     """Returns every rule, by its id, in the order of the groups."""
-    return {rule.id: rule for group in GROUPS for module in _modules(group) for rule in _classes(module)}
+    return {rule.id: rule for group in GROUPS for module in _modules_of(group) for rule in _rule_classes(module)}
 
 
 @cache
-def numbers() -> dict[str, int]:
+def rule_numbers() -> dict[str, int]:
     """Returns the position of each rule in this order, by its id."""
     return {id_: number for number, id_ in enumerate(rules())}
 
@@ -104,13 +104,15 @@ def rules_for(is_selected: Callable[[str], bool]) -> list[type[Rule]]:
     """
     chosen_ids = {id_ for id_ in rules() if is_selected(id_)}
     other_ids = set(rules()) - chosen_ids
-    while added_ids := {id_ for id_ in other_ids if any(_fits(id_, chosen_ids))} | (other_ids & _needed(chosen_ids)):
+    while added_ids := {id_ for id_ in other_ids if any(_replaced_matches(id_, chosen_ids))} | (
+        other_ids & _required_ids(chosen_ids)
+    ):
         chosen_ids |= added_ids
         other_ids -= added_ids
     return [rule for id_, rule in rules().items() if id_ in chosen_ids]
 
 
-def impact(rule_id: str, level: Level) -> Impact:
+def impact_of(rule_id: str, level: Level) -> Impact:
     """Returns the impact of a finding, from its rule's id and its level; an unknown rule has the lowest impact."""
     rule = rules().get(rule_id)
     if rule is not None and rule.impact is not None:
@@ -119,7 +121,7 @@ def impact(rule_id: str, level: Level) -> Impact:
     return Impact.HINT if level == Level.NOTE else GROUPS.get(group_of(rule_id), Impact.HINT)
 
 
-def _fits(id_: str, chosen_ids: set[str]) -> Iterator[bool]:
+def _replaced_matches(id_: str, chosen_ids: set[str]) -> Iterator[bool]:
     """Yields for each pattern in a rule's `replaces` whether it matches one of the chosen rules."""
     for pattern in rules()[id_].replaces:
         yield pattern in chosen_ids or (
@@ -127,11 +129,11 @@ def _fits(id_: str, chosen_ids: set[str]) -> Iterator[bool]:
         )
 
 
-def _needed(chosen_ids: set[str]) -> set[str]:
+def _required_ids(chosen_ids: set[str]) -> set[str]:
     return {other_id for id_ in chosen_ids for other_id in (*rules()[id_].relies_on, *rules()[id_].follows)}
 
 
-def _classes(module: ModuleType) -> Iterator[type[Rule]]:
+def _rule_classes(module: ModuleType) -> Iterator[type[Rule]]:
     for value in vars(module).values():
         if (
             inspect.isclass(value)

@@ -10,7 +10,7 @@ Blames: TypeAlias = Literal["client", "server", "transport", "unknown"]
 """The side at fault."""
 
 
-GUESS: Final = "; probably "
+GUESS_PREFIX: Final = "; probably "
 """The start of a guess at the end of a finding's message. A guess explains the fault; baselines ignore it."""
 
 
@@ -84,7 +84,7 @@ class Finding(NamedTuple):
     """The number of findings of the rule about the message that are only counted; the last reported finding has it."""
 
     @property
-    def stands_for(self) -> int:
+    def finding_count(self) -> int:
         """Returns how many findings this one counts as: itself and those that are only counted."""
         return 1 + self.more
 

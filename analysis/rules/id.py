@@ -13,18 +13,18 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
-from analysis.rules.odd import Odd
-from analysis.rules.support.echoes import echoed
-from analysis.rules.support.eras import short
+from analysis.rules.odd import MessageOddity
+from analysis.rules.support.echoes import echoed_message
+from analysis.rules.support.eras import shortened
 from captures.limits import SAFE
 
 _MAX_SHOWN_ID_CHARS: Final = 60
 """The most characters of an id that a finding shows."""
-_LATEST: Final = 100
+_MAX_LATEST_REQUESTS: Final = 100
 """The number of a session's latest requests that are searched for the id types that their sender uses."""
-MAX_SEARCHED_REQUESTS: Final = 20
+MAX_SEARCHED_RESPONSES: Final = 20
 """The most responses of a session for which other sessions are searched."""
-_SESSIONS: Final = 100
+_MAX_SESSION_DISTANCE: Final = 100
 """The number of sessions before and after a response's own that are searched for its request."""
 _MAX_DOUBTFUL_REQUESTS: Final = 10_000
 """The most requests of a session that are remembered because their response may belong to a lost request."""
@@ -42,7 +42,7 @@ class Null(Rule):
     """
 
     id = "id/null"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
@@ -62,15 +62,15 @@ class NotStringOrInteger(Rule):
     """
 
     id = "id/not-string-or-integer"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         request = _request_of(context)
         if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
             return
-        if not _is_integer(_number(request)):
-            yield self.finding(context, f"the id is {_kind(request)}, not a string or an integer", pointer="/id")
+        if not _is_integer(_id_number(request)):
+            yield self.finding(context, f"the id is {_type_text(request)}, not a string or an integer", pointer="/id")
 
 
 class FloatInteger(Rule):
@@ -84,14 +84,14 @@ class FloatInteger(Rule):
     """
 
     id = "id/float-integer"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     level = NOTE
     source = "2024-11-05 schema RequestId"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         request = _request_of(context)
-        if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
-            yield self.finding(context, f"the id {_id(context)} is written as a fraction", pointer="/id")
+        if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_id_number(request)):
+            yield self.finding(context, f"the id {_id_text(context)} is written as a fraction", pointer="/id")
 
 
 class UnsafeInteger(Rule):
@@ -107,14 +107,14 @@ class UnsafeInteger(Rule):
     """
 
     id = "id/unsafe-integer"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     level = WARNING
     source = "RFC 8259 §6"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         request = _request_of(context)
-        number = _number(request) if request is not None else None
-        if number is not None and _is_integer(number) and _is_beyond(number):
+        number = _id_number(request) if request is not None else None
+        if number is not None and _is_integer(number) and _is_unsafe(number):
             yield self.finding(context, "the id is an integer that JavaScript cannot represent", pointer="/id")
 
 
@@ -129,7 +129,7 @@ class DuplicateInFlight(Rule):
     """
 
     id = "id/duplicate-in-flight"
-    oddities = Odd.REUSED
+    oddities = MessageOddity.REUSED
     needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
@@ -139,9 +139,9 @@ class DuplicateInFlight(Rule):
             return
         if _request_of(context) is None or _is_replay(context):
             return
-        if not _is_certain(context):
+        if not _belongs_certainly(context):
             return
-        text = f"the id {_id(context)} belongs to a request that is still open"
+        text = f"the id {_id_text(context)} belongs to a request that is still open"
         yield self.finding(context, text, pointer="/id", related=(context.earlier.seq,))
 
 
@@ -157,7 +157,7 @@ class DuplicateRequest(Rule):
     """
 
     id = "id/duplicate-request"
-    oddities = Odd.REUSED
+    oddities = MessageOddity.REUSED
     follows = ("http/call-refused", "http/no-response", "http/stream-broken", "http/body-cut")
     needs_session = True
     versions = HANDSHAKE_ERA
@@ -167,7 +167,7 @@ class DuplicateRequest(Rule):
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         is_answered = context.earlier is not None and context.earlier.state is IdState.ANSWERED
         if context.earlier is not None and is_answered and _request_of(context) is not None and not _is_replay(context):
-            text = f"the id {_id(context)} was used before in this session"
+            text = f"the id {_id_text(context)} was used before in this session"
             yield self.finding(context, text, pointer="/id", related=(context.earlier.seq,))
 
 
@@ -191,19 +191,21 @@ class UnknownResponse(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(context, self.fold) and _own_id_state(context, self.fold) is IdState.NEVER_SEEN:
+        if _has_unknown_id(context, self.fold) and _own_id_state(context, self.fold) is IdState.NEVER_SEEN:
             searched_seqs: list[int] = self.state_for(context.session, list)
             other_request = None
-            if len(searched_seqs) < MAX_SEARCHED_REQUESTS:
+            if len(searched_seqs) < MAX_SEARCHED_RESPONSES:
                 searched_seqs.append(context.message.seq)
-                other_request = _in_other_session(context, self.fold)
+                other_request = _request_in_other_session(context, self.fold)
             if other_request is None:
                 yield self.finding(
-                    context, with_guess(f"no request has the id {_id(context)}", context.guessed_request), pointer="/id"
+                    context,
+                    with_guess(f"no request has the id {_id_text(context)}", context.guessed_request),
+                    pointer="/id",
                 )
                 return
             session_number, seq = other_request
-            text = f"no request in this session has the id {_id(context)}, but one in session {session_number} has"
+            text = f"no request in this session has the id {_id_text(context)}, but one in session {session_number} has"
             yield self.finding(context, with_guess(text, context.guessed_request), pointer="/id", related=(seq,))
 
 
@@ -224,8 +226,10 @@ class SelfAnswered(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(context, self.fold) and _own_id_state(context, self.fold) is not IdState.NEVER_SEEN:
-            yield self.finding(context, f"the id {_id(context)} belongs to a request of the same side", pointer="/id")
+        if _has_unknown_id(context, self.fold) and _own_id_state(context, self.fold) is not IdState.NEVER_SEEN:
+            yield self.finding(
+                context, f"the id {_id_text(context)} belongs to a request of the same side", pointer="/id"
+            )
 
 
 class TypeChanged(Rule):
@@ -239,14 +243,16 @@ class TypeChanged(Rule):
     """
 
     id = "id/type-changed"
-    oddities = Odd.CONVERTED
+    oddities = MessageOddity.CONVERTED
     needs_session = True
     source = "2024-11-05 basic/messages"
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
-        if not context.is_converted or context.request is None or _may_answer_lost(context, self.fold):
+        if not context.is_converted or context.request is None or _may_answer_lost_request(context, self.fold):
             return ()
-        text = f"request {_cut(context.request.id)} is answered as {_id(context)}: the id changed its JSON type"
+        text = (
+            f"request {_short_id(context.request.id)} is answered as {_id_text(context)}: the id changed its JSON type"
+        )
         return [self.finding(context, text, pointer="/id", related=(context.request.seq,))]
 
 
@@ -262,13 +268,13 @@ class DuplicateResponse(Rule):
     """
 
     id = "id/duplicate-response"
-    oddities = Odd.CONVERTED
+    oddities = MessageOddity.CONVERTED
     needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
-        if context.is_converted and context.request is not None and _may_answer_lost(context, self.fold):
+        if context.is_converted and context.request is not None and _may_answer_lost_request(context, self.fold):
             doubtful_seqs: set[int] = self.state_for(context.session, set)
             if len(doubtful_seqs) < _MAX_DOUBTFUL_REQUESTS:
                 doubtful_seqs.add(context.request.seq)
@@ -276,14 +282,14 @@ class DuplicateResponse(Rule):
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
         if context.id_state is IdState.ANSWERED and not _is_replay(context):
-            request_seq = _answered(context, self.fold)
+            request_seq = _answered_seq(context, self.fold)
             if request_seq is not None and (
                 request_seq <= context.session.lost_seq or self._is_doubtful(context.session, request_seq)
             ):
                 return  # this response, or the earlier one, may belong to a lost request
             related = () if request_seq is None else (request_seq,)
             yield self.finding(
-                context, f"request {_id(context)} has already been answered", pointer="/id", related=related
+                context, f"request {_id_text(context)} has already been answered", pointer="/id", related=related
             )
 
     def _is_doubtful(self, session: Session, request_seq: int) -> bool:
@@ -317,10 +323,10 @@ class EchoedFrame(Rule):
         )
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        original = echoed(context)
+        original = echoed_message(context)
         if original is None:
             return ()
-        text = f"{short(context.method)} is sent back unchanged: this is an echo, not a response"
+        text = f"{shortened(context.method)} is sent back unchanged: this is an echo, not a response"
         return [self.finding(context, text, related=(original.message.seq,))]
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -330,7 +336,7 @@ class EchoedFrame(Rule):
         open_call = table.get(RequestKey(None if context.http is None else context.http.first.number, request.id))
         if open_call is None or open_call.request.body != request.body:
             return ()
-        text = f"request {_id(context)} is sent back unchanged: this is an echo, not a response"
+        text = f"request {_id_text(context)} is sent back unchanged: this is an echo, not a response"
         return [self.finding(context, text, related=(open_call.request.seq,))]
 
 
@@ -345,7 +351,7 @@ def _request_of(context: MessageContext) -> Request | None:
     return request
 
 
-def _is_certain(context: MessageContext) -> bool:
+def _belongs_certainly(context: MessageContext) -> bool:
     """Whether a request certainly belongs to its session: over HTTP, by its session id, or by an announced address."""
     http, session = context.http, context.session
     if http is None or session.is_legacy or context.message.sender == "server":
@@ -354,7 +360,7 @@ def _is_certain(context: MessageContext) -> bool:
     return context.era != "modern" and named_id is not None and own_id in (None, named_id)
 
 
-def _number(request: Request) -> str | None:
+def _id_number(request: Request) -> str | None:
     """Returns the id in a uniform notation, regardless of its length and spelling, or None if it is not a number."""
     value = request.body.get("id")
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -368,7 +374,7 @@ def _is_integer(number: str | None) -> bool:
     return number is not None and number[-1:].isdecimal() and "." not in number and "e-" not in number
 
 
-def _is_beyond(number: str) -> bool:
+def _is_unsafe(number: str) -> bool:
     # A number with an exponent or with more digits is certainly beyond the limit.
     return "e" in number or len(number) > len(str(SAFE)) + 1 or abs(int(number)) > SAFE
 
@@ -378,7 +384,7 @@ def _is_fraction(value: object) -> bool:
     return isinstance(value, float) and (not isinstance(value, Number) or not value.token.lstrip("-").isdecimal())
 
 
-def _kind(request: Request) -> str:
+def _type_text(request: Request) -> str:
     value: Any = request.body.get("id")
     if isinstance(value, bool):
         return "a boolean"
@@ -387,7 +393,7 @@ def _kind(request: Request) -> str:
     return "an array" if isinstance(value, list) else "an object"
 
 
-def _may_answer_lost(context: MessageContext, fold: Fold) -> bool:
+def _may_answer_lost_request(context: MessageContext, fold: Fold) -> bool:
     """Whether a response whose id has another type than its request's may answer a lost request.
 
     This is possible if the requesting side is known to use ids of that type as well.
@@ -398,21 +404,21 @@ def _may_answer_lost(context: MessageContext, fold: Fold) -> bool:
     type_, initialize = message.id.type, session.initialize
     if initialize is not None and initialize.sender == request.sender and initialize.id.type == type_:
         return True
-    latest_ids = fold.routing.used_by(session).latest(session.number, request.sender, _LATEST)
+    latest_ids = fold.routing.used_by(session).latest(session.number, request.sender, _MAX_LATEST_REQUESTS)
     return any(id_.type == type_ for id_ in latest_ids)
 
 
-def _id(context: MessageContext) -> str:
+def _id_text(context: MessageContext) -> str:
     message = context.message
     id_ = message.id if isinstance(message, Request | Response) else None
-    return "(none)" if id_ is None else _cut(id_)
+    return "(none)" if id_ is None else _short_id(id_)
 
 
-def _cut(id_: Id) -> str:
+def _short_id(id_: Id) -> str:
     return id_.text if len(id_.text) <= _MAX_SHOWN_ID_CHARS else f"{id_.text[: _MAX_SHOWN_ID_CHARS - 1]}…"
 
 
-def _is_unknown(context: MessageContext, fold: Fold) -> bool:
+def _has_unknown_id(context: MessageContext, fold: Fold) -> bool:
     """Whether a response has an id that no request has used."""
     message = context.message
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
@@ -428,13 +434,13 @@ def _is_unknown(context: MessageContext, fold: Fold) -> bool:
     return context.id_state is IdState.NEVER_SEEN and not has_forgotten and not _is_replay(context)
 
 
-def _in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | None:
+def _request_in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | None:
     """Returns the numbers of another HTTP session and of its request with the id of a response, or None."""
     message, session = context.message, context.session
     if context.http is None or not isinstance(message, Response) or message.id is None:
         return None
     side: Side = "server" if message.sender == "client" else "client"
-    for session_number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
+    for session_number in range(max(1, session.number - _MAX_SESSION_DISTANCE), session.number + _MAX_SESSION_DISTANCE):
         last_use = fold.routing.used_by(session).last(session_number, side, message.id)
         if last_use is not None and session_number != session.number:
             return session_number, last_use.seq
@@ -449,7 +455,7 @@ def _own_id_state(context: MessageContext, fold: Fold) -> IdState:
     return fold.tables[message.sender].state(RequestKey(message.frames[0].exchange, message.id))
 
 
-def _answered(context: MessageContext, fold: Fold) -> int | None:
+def _answered_seq(context: MessageContext, fold: Fold) -> int | None:
     """Returns the number of the request that an earlier response has answered, or None if it is unknown."""
     message = context.message
     if not isinstance(message, Response) or message.id is None:

@@ -16,9 +16,9 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.sse.delivery import NOT_JSON, is_older
-from analysis.rules.support.exchanges import POST, SUCCESS, HttpRule
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.sse.delivery import NOT_JSON, is_older_transport
+from analysis.rules.support.exchanges import POST_ONLY, SUCCESS_STATUSES, HttpRule
 from analysis.rules.support.message_text import reason
 from analysis.rules.support.origins import is_own
 
@@ -27,11 +27,11 @@ MAX_UNANNOUNCED_POSTS: Final = 1_000
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2024-11-05 basic/transports"
-_FORBIDDEN: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
+_FORBIDDEN_CHARS: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
 """ASCII characters that URI references may not contain."""
 
 
-class _OfStream(HttpRule):
+class _StreamRule(HttpRule):
     """A rule that checks streams when they end."""
 
     who = "server"
@@ -43,18 +43,18 @@ class _OfStream(HttpRule):
         return () if http.is_ours else self.check_exchange(http, session)
 
 
-class _OfPost(HttpRule):
+class _PostRule(HttpRule):
     """A rule that checks POSTs when they are answered."""
 
     who = "client"
-    http_methods: ClassVar[frozenset[str]] = POST
+    http_methods: ClassVar[frozenset[str]] = POST_ONLY
     source = _PAGE
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return () if http.is_ours or not http.sent else self.check_exchange(http, session)
 
 
-class NoEndpointFirst(_OfStream):
+class NoEndpointFirst(_StreamRule):
     """A stream sends another event before the address for POSTs.
 
     **Why it matters.** The client waits for the address and ignores everything else; some clients give up.
@@ -75,13 +75,13 @@ class NoEndpointFirst(_OfStream):
         if http.announced is not None:
             is_late = http.uri_key is not None and first_message.message.seq < http.announced.seq
         else:
-            is_late = _is_older_place(http)
+            is_late = _has_legacy_stream(http)
         if not is_late or not http.is_unbroken:
             return ()
         return [self.finding(first_message, "an HTTP+SSE stream does not begin with an endpoint event")]
 
 
-class EndpointInvalid(_OfStream):
+class EndpointInvalid(_StreamRule):
     """The address that a stream announces is not valid for a POST.
 
     **Why it matters.** The client cannot send any message. Clients refuse an address of another origin, because
@@ -103,7 +103,7 @@ class EndpointInvalid(_OfStream):
             return [self._finding(http, session, "the endpoint event has no address")]
         try:
             parts = urlsplit(address)
-            is_valid = _FORBIDDEN.isdisjoint(address) and address.isascii()
+            is_valid = _FORBIDDEN_CHARS.isdisjoint(address) and address.isascii()
         except ValueError:
             is_valid = False
         if not is_valid:
@@ -118,7 +118,7 @@ class EndpointInvalid(_OfStream):
         return self.finding(announcement, text, session=session)
 
 
-class EndpointAgain(_OfStream):
+class EndpointAgain(_StreamRule):
     """A stream announces an address a second time.
 
     **Why it matters.** Some clients use the first address and some the last, so messages may go to an address that no
@@ -138,7 +138,7 @@ class EndpointAgain(_OfStream):
         return [self.finding(http.announced_again, "a stream has a second endpoint event", session=session)]
 
 
-class WrongPostUri(_OfPost):
+class WrongPostUri(_PostRule):
     """A message is POSTed to an address other than the announced one, or before an address was announced.
 
     **Why it matters.** The server identifies the session by the address, including its query.
@@ -149,12 +149,12 @@ class WrongPostUri(_OfPost):
     """
 
     id = "legacy-sse/wrong-post-uri"
-    exchanges = OddExchange.HEADERS | OddExchange.OLDER | OddExchange.SENT
+    exchanges = ExchangeOddity.HEADERS | ExchangeOddity.OLDER | ExchangeOddity.SENT
     media = None
 
     def __init__(self) -> None:
         super().__init__()
-        self._early: OrderedDict[str, tuple[RecordRef, HttpExchange]] = OrderedDict()
+        self._early_posts: OrderedDict[str, tuple[RecordRef, HttpExchange]] = OrderedDict()
         """The last POST to each address that had not been announced yet."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
@@ -164,25 +164,29 @@ class WrongPostUri(_OfPost):
         key = http.uri_key
         if key is None or http.started is None or http.announced_by is not None or not http.is_whole:
             return ()
-        if http.is_redirect or _is_newer(http):
+        if http.is_redirect or _uses_streamable_http(http):
             return ()
         if not any(stream.client == http.client and stream.over is None for stream in http.legacy_streams):
-            self._early[key] = http.started, http
-            if len(self._early) > MAX_UNANNOUNCED_POSTS:
-                self._early.popitem(last=False)
+            self._early_posts[key] = http.started, http
+            if len(self._early_posts) > MAX_UNANNOUNCED_POSTS:
+                self._early_posts.popitem(last=False)
             return ()
-        is_probe = http.status is not None and 400 <= http.status < 500 and _is_older_place(http)
-        return () if is_probe else self.in_request(http, session, "a POST does not go to the announced address")
+        is_probe = http.status is not None and 400 <= http.status < 500 and _has_legacy_stream(http)
+        return (
+            () if is_probe else self.findings_in_request(http, session, "a POST does not go to the announced address")
+        )
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        early_post = self._early.pop(http.uri_key, None) if http.uri_key is not None and self._early else None
+        early_post = (
+            self._early_posts.pop(http.uri_key, None) if http.uri_key is not None and self._early_posts else None
+        )
         if early_post is None or http.announced is None or http.started is None or not http.is_whole:
             return ()
         start, post = early_post
         # The POST was sent after the stream had opened, but before it announced its address.
         if not http.started.seq < start.seq < http.announced.seq or post.client != http.client:
             return ()
-        return self.in_request(post, session, "a POST is sent before its address was announced")
+        return self.findings_in_request(post, session, "a POST is sent before its address was announced")
 
 
 class EventType(Rule):
@@ -204,7 +208,7 @@ class EventType(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
         frame = context.message.frames[0]
-        if frame.unit != "sse_event" or not is_older(context.http):
+        if frame.unit != "sse_event" or not is_older_transport(context.http):
             return ()
         if frame.event is not None:
             text = "a message from the server is sent in an event whose type is not message"
@@ -228,19 +232,19 @@ class AnswerInPost(HttpRule):
     id = "legacy-sse/answer-in-post"
     who = "server"
     level = WARNING
-    http_methods: ClassVar[frozenset[str]] = POST
-    statuses = SUCCESS
-    exchanges = OddExchange.OLDER
+    http_methods: ClassVar[frozenset[str]] = POST_ONLY
+    statuses = SUCCESS_STATUSES
+    exchanges = ExchangeOddity.OLDER
     source = _PAGE
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.received or not http.is_for_stream or isinstance(http.received[0].message, Invalid):
             return ()
         text = "a message is sent in the response to a POST instead of on the stream"
-        return self.in_response(http, session, text, self.level)
+        return self.findings_in_response(http, session, text, self.level)
 
 
-class PostAfterClose(_OfPost):
+class PostAfterClose(_PostRule):
     """A message is POSTed after its stream has ended.
 
     **Why it matters.** The server cannot deliver the response.
@@ -252,7 +256,7 @@ class PostAfterClose(_OfPost):
 
     id = "legacy-sse/post-after-close"
     level = WARNING
-    exchanges = OddExchange.OLDER
+    exchanges = ExchangeOddity.OLDER
     source = "2024-11-05 basic/transports"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -261,10 +265,10 @@ class PostAfterClose(_OfPost):
             return ()
         if http.started.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
             return ()
-        return self.in_request(http, session, "a POST is sent after its stream has ended", self.level)
+        return self.findings_in_request(http, session, "a POST is sent after its stream has ended", self.level)
 
 
-class NoVersionHeader(_OfPost):
+class NoVersionHeader(_PostRule):
     """A client does not name the revision in a header over HTTP+SSE.
 
     **Why it matters.** It hardly matters. The specification's lifecycle page requires the header over any HTTP
@@ -279,7 +283,7 @@ class NoVersionHeader(_OfPost):
     versions = since("2025-06-18")
     level = NOTE
     once = True
-    exchanges = OddExchange.OLDER
+    exchanges = ExchangeOddity.OLDER
     source = "2025-06-18 basic/lifecycle"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -287,17 +291,17 @@ class NoVersionHeader(_OfPost):
             return ()
         if session is None or session.state not in ("init-answered", "ready"):
             return ()
-        return self.in_request(http, session, "the request does not name the revision")
+        return self.findings_in_request(http, session, "the request does not name the revision")
 
 
 # ---- shared by the rules
 
 
-def _is_newer(http: HttpExchange) -> bool:
+def _uses_streamable_http(http: HttpExchange) -> bool:
     """Whether a POST shows that its client uses Streamable HTTP."""
     return http.session_id is not None or http.is_modern or http.media_type == STREAM or http.accepts_stream
 
 
-def _is_older_place(http: HttpExchange) -> bool:
+def _has_legacy_stream(http: HttpExchange) -> bool:
     """Whether the older transport was used at the path of an exchange."""
     return any(stream.path == http.path for stream in http.legacy_streams)

@@ -12,16 +12,16 @@ from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import AllEras, listed, modern_initialize, short
+from analysis.rules.support.eras import AllEras, listed_versions, modern_initialize_version, shortened
 
 _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
-_CLIENTS: Final = 10_000
+_MAX_CLIENTS: Final = 10_000
 _MAX_POSTPONED_FINDINGS: Final = 1000
-_REFUSALS: Final = frozenset(range(400, 500)) - {401, 403, 404, 429}
+_REFUSAL_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 404, 429}
 
 
-class _Handshake(Rule):
+class _HandshakeRule(Rule):
     """The base class of the rules about the handshake. It determines which handshake a message belongs to.
 
     Over HTTP without session ids, a client's messages belong to the last handshake from its address. If several
@@ -30,36 +30,36 @@ class _Handshake(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun: dict[str, int] = {}
+        self.handshake_sessions: dict[str, int] = {}
         """For each client over HTTP, the number of the session of its handshake; 0 if there were several handshakes."""
 
-    begins: ClassVar[frozenset[State] | None] = None
+    reported_states: ClassVar[frozenset[State] | None] = None
     """The states in which the rule may report a request; None for all."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         is_initialize = like.session.is_http and method == "initialize"
-        return hook != "request" or is_initialize or self.begins is None or like.state in self.begins
+        return hook != "request" or is_initialize or self.reported_states is None or like.state in self.reported_states
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.http is not None and _method(context.message) == "initialize":
             client = context.http.client
-            if client in self.begun or len(self.begun) < _CLIENTS:
-                self.begun[client] = 0 if client in self.begun else context.session.number
+            if client in self.handshake_sessions or len(self.handshake_sessions) < _MAX_CLIENTS:
+                self.handshake_sessions[client] = 0 if client in self.handshake_sessions else context.session.number
         return self.check_request(context)
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """Returns findings about a request."""
         return ()
 
-    def is_sure(self, context: MessageContext) -> bool:
+    def is_of_handshake(self, context: MessageContext) -> bool:
         """Whether a message certainly belongs to the handshake of its session."""
         http = context.http
         if http is None or http.session_id:
             return True
-        return self.begun.get(http.client) == context.session.number and context.session.epoch <= 1
+        return self.handshake_sessions.get(http.client) == context.session.number and context.session.epoch <= 1
 
 
-class RequestBeforeInitialize(_Handshake):
+class RequestBeforeInitialize(_HandshakeRule):
     """The first request of a session is not `initialize`.
 
     **Why it matters.** The server knows neither the revision nor the client's capabilities. Most servers refuse the
@@ -75,7 +75,7 @@ class RequestBeforeInitialize(_Handshake):
     id = "lifecycle/request-before-initialize"
     follows = ("id/echoed-frame",)
     needs_session = True
-    begins = frozenset({"new"})
+    reported_states = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA
     needs_start = True
@@ -88,22 +88,22 @@ class RequestBeforeInitialize(_Handshake):
         self.needs_start = False  # type: ignore[misc]
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:
-        if not _is_untouched(context) or not context.session.observed_start or not _is_work(context):
+        if not _is_before_handshake(context) or not context.session.observed_start or not _needs_session(context):
             return ()
-        return [self.finding(context, f"{short(_method(context.message))} was sent before initialize")]
+        return [self.finding(context, f"{shortened(_method(context.message))} was sent before initialize")]
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
-        return like.status in _REFUSALS
+        return like.status in _REFUSAL_STATUSES
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        if http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
+        if http.is_ours or http.session_id or len(self.handshake_sessions) >= _MAX_CLIENTS or session.lost_seq >= 0:
             return
-        if http.client in self.begun:
+        if http.client in self.handshake_sessions:
             # The client has a session, but did not send the session's id.
             return
         for context in http.sent:
-            if not context.session.observed_start and _is_work(context) and _is_untouched(context):
-                method = short(_method(context.message))
+            if not context.session.observed_start and _needs_session(context) and _is_before_handshake(context):
+                method = shortened(_method(context.message))
                 yield self.finding(
                     context, f"{method} was sent before initialize, and refused with status {http.status}"
                 )
@@ -144,13 +144,13 @@ class NotificationBeforeInitialize(Rule):
             _postpone(self, context, self._finding(context))
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        return _postponed(self, context)
+        return _take_postponed(self, context)
 
     def _finding(self, context: MessageContext) -> Finding:
-        return self.finding(context, f"{short(_method(context.message))} was sent before initialize")
+        return self.finding(context, f"{shortened(_method(context.message))} was sent before initialize")
 
 
-class RequestBeforeInitializeResult(_Handshake):
+class RequestBeforeInitializeResult(_HandshakeRule):
     """The client sends another request before `initialize` is answered.
 
     **Why it matters.** The client does not know yet which revision and capabilities apply. Servers that expect the
@@ -164,7 +164,7 @@ class RequestBeforeInitializeResult(_Handshake):
     id = "lifecycle/request-before-initialize-result"
     follows = ("id/echoed-frame",)
     needs_session = True
-    begins = frozenset({"init-sent"})
+    reported_states = frozenset({"init-sent"})
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
@@ -174,15 +174,15 @@ class RequestBeforeInitializeResult(_Handshake):
     def check_request(self, context: MessageContext) -> Iterable[Finding]:
         if (
             context.state != "init-sent"
-            or not _is_work(context)
-            or not self.is_sure(context)
+            or not _needs_session(context)
+            or not self.is_of_handshake(context)
             or _is_settled_elsewhere(context)
         ):
             return ()
-        return [self.finding(context, f"{short(_method(context.message))} was sent before initialize was answered")]
+        return [self.finding(context, f"{shortened(_method(context.message))} was sent before initialize was answered")]
 
 
-class EarlyInitialized(_Handshake):
+class EarlyInitialized(_HandshakeRule):
     """The client sends `notifications/initialized` before it has the result of `initialize`.
 
     **Why it matters.** The notification claims that the client has read the result, which is impossible. The server may
@@ -216,7 +216,7 @@ class EarlyInitialized(_Handshake):
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         if context.message.sender != "client" or context.era == "modern":
             return
-        if not self.is_sure(context) or _is_settled_elsewhere(context):
+        if not self.is_of_handshake(context) or _is_settled_elsewhere(context):
             return
         if context.state == "init-sent":
             yield self.finding(context, "initialized was sent before initialize was answered")
@@ -225,7 +225,7 @@ class EarlyInitialized(_Handshake):
             yield self.finding(context, f"initialized was sent {circumstances}")
 
 
-class InitializedMissing(_Handshake):
+class InitializedMissing(_HandshakeRule):
     """The client sends requests, but never sent `notifications/initialized`.
 
     **Why it matters.** Until the notification arrives, strict servers answer only `ping`, and send no requests
@@ -240,7 +240,7 @@ class InitializedMissing(_Handshake):
 
     id = "lifecycle/initialized-missing"
     needs_session = True
-    begins = frozenset({"init-answered"})
+    reported_states = frozenset({"init-answered"})
     who = "client"
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
@@ -254,9 +254,9 @@ class InitializedMissing(_Handshake):
         return self._early_findings(context) if context.state == "init-answered" else ()
 
     def _early_findings(self, context: MessageContext) -> Iterator[Finding]:
-        if not _is_work(context) or _method(context.message) == "initialize":
+        if not _needs_session(context) or _method(context.message) == "initialize":
             return
-        if context.session.has_initialized or not self.is_sure(context):
+        if context.session.has_initialized or not self.is_of_handshake(context):
             return
         if context.http is None:
             yield self._finding(context)
@@ -268,22 +268,22 @@ class InitializedMissing(_Handshake):
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         if self.id not in context.session.memory or context.answered is None:
             return ()
-        return self._answered(context, context.answered.request)
+        return self._check_answered(context, context.answered.request)
 
-    def _answered(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+    def _check_answered(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         session = context.session
         pending_finding = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
         if pending_finding is None or session.state != "init-answered" or session.has_initialized:
             return
         # Another handshake may have begun at this address since then.
-        if self.is_sure(context):
+        if self.is_of_handshake(context):
             yield pending_finding
 
     def _finding(self, context: MessageContext) -> Finding:
-        return self.finding(context, f"{short(_method(context.message))} was sent, but initialized was not")
+        return self.finding(context, f"{shortened(_method(context.message))} was sent, but initialized was not")
 
 
-class DuplicateInitialized(_Handshake):
+class DuplicateInitialized(_HandshakeRule):
     """The client sends `notifications/initialized` a second time.
 
     **Why it matters.** A server may do its start-up work twice, such as requesting the roots again or starting a second
@@ -310,7 +310,7 @@ class DuplicateInitialized(_Handshake):
         earlier_post: HttpExchange | None = memory.get("post")
         is_first = "post" not in memory  # as far as the capture shows: records may be lost
         memory["post"] = context.http
-        if is_first or context.state != "ready" or not self.is_sure(context):
+        if is_first or context.state != "ready" or not self.is_of_handshake(context):
             return
         status = None if earlier_post is None else earlier_post.last.status
         if context.http is not None and earlier_post is not None and (status is None or status >= 300):
@@ -351,7 +351,7 @@ class RepeatedInitialize(Rule):
             yield self.finding(context, "initialize was sent in a session that is already initialized")
 
 
-class ServerRequestBeforeInitialized(_Handshake):
+class ServerRequestBeforeInitialized(_HandshakeRule):
     """The server sends a request before the client has sent `notifications/initialized`.
 
     **Why it matters.** The client may not be ready: it drops the request, or mistakes it for the response that it waits
@@ -376,8 +376,10 @@ class ServerRequestBeforeInitialized(_Handshake):
         if context.message.sender != "server" or context.era != "handshake" or not _is_request(context.message):
             return
         is_early = context.state in ("init-sent", "init-answered") and not context.session.has_initialized
-        if is_early and self.is_sure(context):
-            yield self.finding(context, f"{short(_method(context.message))} was sent before the client was initialized")
+        if is_early and self.is_of_handshake(context):
+            yield self.finding(
+                context, f"{shortened(_method(context.message))} was sent before the client was initialized"
+            )
 
 
 class ServerFrameBeforeInitialize(Rule):
@@ -405,7 +407,7 @@ class ServerFrameBeforeInitialize(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender == "client":
-            return _postponed(self, context)
+            return _take_postponed(self, context)
         return self._check(context) if _is_request(context.message) else ()
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
@@ -419,7 +421,7 @@ class ServerFrameBeforeInitialize(Rule):
             _postpone(self, context, self._finding(context))
 
     def _finding(self, context: MessageContext) -> Finding:
-        return self.finding(context, f"the server sent {short(_method(context.message))} before initialize")
+        return self.finding(context, f"the server sent {shortened(_method(context.message))} before initialize")
 
 
 class InitializeFailed(Rule):
@@ -443,18 +445,18 @@ class InitializeFailed(Rule):
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         if context.answered is None or context.answered.response is None or context.session.server_is_modern:
             return
-        if modern_initialize(context.answered.request) is not None:
+        if modern_initialize_version(context.answered.request) is not None:
             return  # `version/modern-in-handshake` has reported this
-        code, versions = code_of(context.answered.response), listed(context.answered.response)
+        code, versions = code_of(context.answered.response), listed_versions(context.answered.response)
         text = f"initialize was refused with code {code}" if code is not None else "initialize was refused"
         if versions:
-            text += f"; the server supports {short(', '.join(versions))}"
+            text += f"; the server supports {shortened(', '.join(versions))}"
         if context.revision:
-            text += f"; {short(context.revision)} was requested"
+            text += f"; {shortened(context.revision)} was requested"
         yield self.finding(context, text, related=(context.answered.request.seq,))
 
 
-class ContinuedAfterFailedInitialize(_Handshake):
+class ContinuedAfterFailedInitialize(_HandshakeRule):
     """The client continues although `initialize` was refused.
 
     **Why it matters.** The session has not started, so how the server reacts is undefined.
@@ -466,7 +468,7 @@ class ContinuedAfterFailedInitialize(_Handshake):
 
     id = "lifecycle/continued-after-failed-initialize"
     needs_session = True
-    begins = frozenset({"new"})
+    reported_states = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA
     needs_start = True
@@ -477,12 +479,14 @@ class ContinuedAfterFailedInitialize(_Handshake):
         is_refused = context.state == "new" and context.session.epoch > 0
         if (
             not is_refused
-            or not _is_work(context)
+            or not _needs_session(context)
             or _method(context.message) == "initialize"
-            or not self.is_sure(context)
+            or not self.is_of_handshake(context)
         ):
             return ()
-        return [self.finding(context, f"{short(_method(context.message))} was sent although initialize was refused")]
+        return [
+            self.finding(context, f"{shortened(_method(context.message))} was sent although initialize was refused")
+        ]
 
 
 # ---- shared by the rules
@@ -501,12 +505,12 @@ def _is_request(message: Message) -> bool:
     return isinstance(message, Request) and method != "ping" and not method.startswith("notifications/")
 
 
-def _is_work(context: MessageContext) -> bool:
+def _needs_session(context: MessageContext) -> bool:
     """Whether a message is a client's request that needs a session."""
     return context.message.sender == "client" and context.era == "handshake" and _is_request(context.message)
 
 
-def _is_untouched(context: MessageContext) -> bool:
+def _is_before_handshake(context: MessageContext) -> bool:
     """Whether no handshake has been attempted in the session of a message, and the message is not an attempt itself."""
     return context.state == "new" and not context.session.epoch and _method(context.message) != "initialize"
 
@@ -527,7 +531,7 @@ def _postpone(rule: Rule, context: MessageContext, finding: Finding) -> None:
         postponed.append(finding)
 
 
-def _postponed(rule: Rule, context: MessageContext) -> list[Finding]:
+def _take_postponed(rule: Rule, context: MessageContext) -> list[Finding]:
     """Removes and returns the postponed findings if the client has shown that it uses the handshake era."""
     postponed: list[Finding] | None = context.session.memory.get(rule.id)
     if not postponed or context.message.sender != "client" or context.era != "handshake":

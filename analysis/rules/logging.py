@@ -17,22 +17,22 @@ from analysis.rules.support.eras import member, speaks_modern
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """All levels, from the least to the most severe."""
 LEVEL_KEY: Final = META + "logLevel"
-OPEN: Final = 10_000
+MAX_REMEMBERED_REQUESTS: Final = 10_000
 """The most unanswered requests whose levels are remembered."""
-PENDING: Final = 100
+MAX_PENDING_LEVELS: Final = 100
 """The most unanswered `logging/setLevel` requests that are remembered."""
-PARTS: Final = 2_000
+MAX_SEARCHED_VALUES: Final = 2_000
 """The most values of one message that are searched for secrets."""
-TEXT: Final = 64 << 10
+MAX_SEARCHED_CHARS: Final = 64 << 10
 """The most characters of one value that are searched for secrets."""
 
-_MESSAGE: Final = "notifications/message"
-_SET: Final = "logging/setLevel"
+_LOG_MESSAGE: Final = "notifications/message"
+_SET_LEVEL: Final = "logging/setLevel"
 _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
-_FLOOD: Final = 100
+_MAX_MESSAGES_PER_SECOND: Final = 100
 _SECOND_NS: Final = 1_000_000_000
-_NAMES: Final = frozenset({"password", "secret", "token", "api_key", "authorization"})
-_SECRET: Final = re.compile(
+_SECRET_NAMES: Final = frozenset({"password", "secret", "token", "api_key", "authorization"})
+_search_secret: Final = re.compile(
     r"\b[Bb]earer [A-Za-z0-9._~+/=-]{20}"
     r"|\bsk-[A-Za-z0-9_-]{16}"
     r"|\bghp_[A-Za-z0-9]{20}"
@@ -40,7 +40,7 @@ _SECRET: Final = re.compile(
     r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}"
 ).search
-_HIDDEN: Final = re.compile(r"(?i)[*•.x\s]*|.*(?:redacted|hidden|masked).*|[<\[].*[>\]]").fullmatch
+_is_masked: Final = re.compile(r"(?i)[*•.x\s]*|.*(?:redacted|hidden|masked).*|[<\[].*[>\]]").fullmatch
 
 
 class _LogLevel:
@@ -52,8 +52,8 @@ class _LogLevel:
         self.t_ns = 0
         self.seq = 0
         """Number of the response that confirmed the level."""
-        self.exchange: int | None = None
-        self.pending: dict[int, int | None] = {}
+        self.exchange_number: int | None = None
+        self.pending_ranks: dict[int, int | None] = {}
         """Ranks of the levels in unanswered requests, which may already apply, by the number of the request."""
 
 
@@ -73,28 +73,28 @@ class BelowLevel(Rule):
     who = "server"
     versions = HANDSHAKE_ERA
     level = WARNING
-    methods = frozenset({_SET, _MESSAGE})
+    methods = frozenset({_SET_LEVEL, _LOG_MESSAGE})
     source = "2024-11-05 server/utilities/logging"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         log_level: _LogLevel = self.state_for(context.session, _LogLevel)
-        if len(log_level.pending) < PENDING:
-            log_level.pending[context.message.seq] = _rank(member(member(context.body, "params"), "level"))
+        if len(log_level.pending_ranks) < MAX_PENDING_LEVELS:
+            log_level.pending_ranks[context.message.seq] = _rank(member(member(context.body, "params"), "level"))
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         log_level: _LogLevel = self.state_for(context.session, _LogLevel)
         if context.request is None:
             return ()
-        rank = log_level.pending.pop(context.request.seq, None)
+        rank = log_level.pending_ranks.pop(context.request.seq, None)
         if not getattr(context.message, "is_error", True):
             log_level.rank, log_level.t_ns, log_level.seq = rank, context.message.t_ns, context.message.seq
-            log_level.exchange = context.message.frames[0].exchange
+            log_level.exchange_number = context.message.frames[0].exchange
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         log_level: _LogLevel | None = context.session.memory.get(self.id)
-        rank = _level(context)
+        rank = _level_rank(context)
         if (
             log_level is None
             or log_level.rank is None
@@ -103,11 +103,11 @@ class BelowLevel(Rule):
             or context.message.sender != "server"
         ):
             return ()
-        if any(pending_rank is None or rank >= pending_rank for pending_rank in log_level.pending.values()):
+        if any(pending_rank is None or rank >= pending_rank for pending_rank in log_level.pending_ranks.values()):
             return ()
         if (
             context.http is not None
-            and context.http.number != log_level.exchange
+            and context.http.number != log_level.exchange_number
             and context.message.t_ns <= log_level.t_ns + RACE_NS
         ):
             return ()
@@ -115,7 +115,7 @@ class BelowLevel(Rule):
         return [self.finding(context, text, pointer="/params/level", related=(log_level.seq,))]
 
 
-class _PerRequest(Rule):
+class _RequestedLevelRule(Rule):
     """The base class of the rules about the log level that each request asks for."""
 
     who = "server"
@@ -125,7 +125,7 @@ class _PerRequest(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "notification":
-            return method == _MESSAGE and like.message.sender == "server"
+            return method == _LOG_MESSAGE and like.message.sender == "server"
         # Over HTTP, a log message comes in the exchange of its request, so requests need not be remembered.
         return like.message.sender == ("client" if hook == "request" else "server") and like.http is None
 
@@ -135,7 +135,7 @@ class _PerRequest(Rule):
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if isinstance(context.message, Request) and LEVEL_KEY in context.message.meta:
             levels_by_request: dict[int, object] = self.state_for(context.session, dict)
-            if len(levels_by_request) < OPEN:
+            if len(levels_by_request) < MAX_REMEMBERED_REQUESTS:
                 levels_by_request[context.message.seq] = context.message.meta[LEVEL_KEY]
         return ()
 
@@ -161,7 +161,7 @@ class _PerRequest(Rule):
         if not session.observed_start or session.unjudged.get("client") is not None:
             return ()  # an unrecorded request may have asked for log messages
         levels_by_request: dict[int, object] | None = session.memory.get(self.id)
-        if levels_by_request and len(levels_by_request) >= OPEN:
+        if levels_by_request and len(levels_by_request) >= MAX_REMEMBERED_REQUESTS:
             return ()
         return self.check_level(context, list(levels_by_request.values()) if levels_by_request else [], None)
 
@@ -176,7 +176,7 @@ class _PerRequest(Rule):
         raise NotImplementedError
 
 
-class NotRequested(_PerRequest):
+class NotRequested(_RequestedLevelRule):
     """A server sends a log message although no open request asks for any.
 
     **Why it matters.** Since 2026-07-28 each request says whether its client wants log messages. Clients that do not
@@ -196,7 +196,7 @@ class NotRequested(_PerRequest):
             yield self.finding(context, text, related=() if request_seq is None else (request_seq,))
 
 
-class BelowRequested(_PerRequest):
+class BelowRequested(_RequestedLevelRule):
     """A log message is less severe than its request asks for.
 
     **Why it matters.** The client asked not to get such messages.
@@ -211,7 +211,7 @@ class BelowRequested(_PerRequest):
     level = WARNING
 
     def check_level(self, context: MessageContext, levels: list[object], request_seq: int | None) -> Iterator[Finding]:
-        rank, ranks = _level(context), [_rank(level) for level in levels]
+        rank, ranks = _level_rank(context), [_rank(level) for level in levels]
         known_ranks = [level_rank for level_rank in ranks if level_rank is not None]
         if rank is None or not known_ranks or len(known_ranks) < len(ranks) or rank >= min(known_ranks):
             return
@@ -236,12 +236,12 @@ class Secret(Rule):
     who = "server"
     level = WARNING
     impact = Impact.SECURITY
-    methods = frozenset({_MESSAGE})
+    methods = frozenset({_LOG_MESSAGE})
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        pointer = _secret_in(member(member(context.body, "params"), "data"))
+        pointer = _secret_pointer(member(member(context.body, "params"), "data"))
         if pointer is None:
             return ()
         return [
@@ -269,7 +269,7 @@ class InvalidLevelAccepted(Rule):
     source = "2024-11-05 server/utilities/logging; 2026-07-28 server/utilities/logging"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
-        return like.message.sender == "server" and (like.era == "modern" or method == _SET)
+        return like.message.sender == "server" and (like.era == "modern" or method == _SET_LEVEL)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
@@ -302,19 +302,19 @@ class Flood(Rule):
     impact = Impact.COST
     needs_time = True
     once = True
-    methods = frozenset({_MESSAGE})
+    methods = frozenset({_LOG_MESSAGE})
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        recent_ns: deque[int] = self.state_for(context.session, lambda: deque(maxlen=_FLOOD))
+        recent_ns: deque[int] = self.state_for(context.session, lambda: deque(maxlen=_MAX_MESSAGES_PER_SECOND))
         t_ns = context.message.t_ns
-        first_ns = recent_ns[0] if len(recent_ns) == _FLOOD else None
+        first_ns = recent_ns[0] if len(recent_ns) == _MAX_MESSAGES_PER_SECOND else None
         recent_ns.append(t_ns)
         if first_ns is None or t_ns - first_ns >= _SECOND_NS:
             return ()
         recent_ns.clear()
-        return [self.finding(context, f"more than {_FLOOD} log messages within a second")]
+        return [self.finding(context, f"more than {_MAX_MESSAGES_PER_SECOND} log messages within a second")]
 
 
 # ---- shared by the rules
@@ -324,26 +324,30 @@ def _rank(level: object) -> int | None:
     return _RANKS.get(level) if isinstance(level, str) else None
 
 
-def _level(context: MessageContext) -> int | None:
+def _level_rank(context: MessageContext) -> int | None:
     return _rank(member(member(context.body, "params"), "level"))
 
 
-def _secret_in(data: Any) -> str | None:
+def _secret_pointer(data: Any) -> str | None:
     """Returns the JSON Pointer to the first value in `data` that looks like a credential, or None if there is none."""
     stack: list[tuple[Any, str]] = [(data, "")]
-    for _ in range(PARTS):
+    for _ in range(MAX_SEARCHED_VALUES):
         if not stack:
             return None
         value, pointer = stack.pop()
         if isinstance(value, str):
-            if _SECRET(value, 0, TEXT):
+            if _search_secret(value, 0, MAX_SEARCHED_CHARS):
                 return pointer
         elif isinstance(value, dict):
             for name, item in value.items():
                 item_pointer = f"{pointer}/{step(name, 60)}"
-                if isinstance(item, str) and name.lower() in _NAMES and not _HIDDEN(item[:TEXT]):
+                if (
+                    isinstance(item, str)
+                    and name.lower() in _SECRET_NAMES
+                    and not _is_masked(item[:MAX_SEARCHED_CHARS])
+                ):
                     return item_pointer
                 stack.append((item, item_pointer))
         elif isinstance(value, list):
-            stack += [(item, f"{pointer}/{index}") for index, item in enumerate(value[:PARTS])]
+            stack += [(item, f"{pointer}/{index}") for index, item in enumerate(value[:MAX_SEARCHED_VALUES])]
     return None

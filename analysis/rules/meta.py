@@ -19,23 +19,23 @@ from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
 from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, since
-from analysis.rules.base import NOTE, WARNING, Metas, Rule
+from analysis.rules.base import NOTE, WARNING, MetaObjects, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
-from analysis.rules.unchanged_content import LISTS, Words
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.unchanged_content import REPEATED_METHODS, WordsScope
 
-_REPORTED: Final = 10
+_MAX_REPORTED_FINDINGS: Final = 10
 """The most findings of a rule about one message that are reported individually."""
-_RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
-_SETTLED: Final = 3
+_RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
+_SECOND_LABEL_RANK: Final = 3
 """Rank of the first revision in which the second label of a prefix decides whether it is reserved."""
 
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
 _is_plain: Final = re.compile(r"[A-Za-z0-9]").fullmatch
-_IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_TRACE_IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 # Future versions of `traceparent` may append fields after the flags.
-_is_traceparent: Final = re.compile(rf"00{_IDS}|(?!00|ff)[0-9a-f]{{2}}{_IDS}(?:-.*)?").fullmatch
+_is_traceparent: Final = re.compile(rf"00{_TRACE_IDS}|(?!00|ff)[0-9a-f]{{2}}{_TRACE_IDS}(?:-.*)?").fullmatch
 _is_time: Final = re.compile(
     r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?|-?[0-3]\d\d|-?W[0-5]\d(?:-?[1-7])?"
     r"|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?"
@@ -44,8 +44,8 @@ _is_time: Final = re.compile(
 ).fullmatch
 _is_mime: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+\s*(?:;.*)?", re.DOTALL).fullmatch
 _is_size: Final = re.compile(r"[0-9]+x[0-9]+|any").fullmatch
-_scheme: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):").match
-_REJECTED: Final = frozenset({"javascript", "file", "ftp", "ws"})
+_match_scheme: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):").match
+_FORBIDDEN_SCHEMES: Final = frozenset({"javascript", "file", "ftp", "ws"})
 _MAX_TIMESTAMP_CHARS: Final = 200
 """The most characters of a timestamp; a longer one is invalid."""
 
@@ -56,20 +56,20 @@ class _SharedMemberRule(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return has_places("result" if hook == "result" else "params", method, like.era)
 
-    def decisive_words(self, hook: str, method: str, _like: MessageContext) -> Words | None:
-        if method in LISTS:
+    def decisive_words(self, hook: str, method: str, _like: MessageContext) -> WordsScope | None:
+        if method in REPEATED_METHODS:
             return "result" if hook == "result" else "envelope"
         # A message of a method without such objects can have them only in its envelope, where its sender names itself.
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(context), _REPORTED)
+        return self.capped(self.check(context), _MAX_REPORTED_FINDINGS)
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(context), _REPORTED)
+        return self.capped(self.check(context), _MAX_REPORTED_FINDINGS)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(context), _REPORTED)
+        return self.capped(self.check(context), _MAX_REPORTED_FINDINGS)
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
         """Yields the findings about a message."""
@@ -98,12 +98,13 @@ class NotObject(_MetaRule):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:
         pointers = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if context.era == "modern" and isinstance(context.message, Request):
             pointers = [pointer for pointer in pointers if pointer != "/params/_meta"]  # `modern/*` reports it
         return self.capped(
-            (self.finding(context, "_meta is not an object", pointer=pointer) for pointer in pointers), _REPORTED
+            (self.finding(context, "_meta is not an object", pointer=pointer) for pointer in pointers),
+            _MAX_REPORTED_FINDINGS,
         )
 
 
@@ -123,15 +124,17 @@ class InvalidKey(_MetaRule):
     versions = since("2025-06-18")
     source = "2025-06-18 basic/index"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        findings_by_object = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.capped((finding for findings in findings_by_object for finding in findings), _REPORTED)
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:
+        findings_by_object = [
+            self._key_findings(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)
+        ]
+        return self.capped((finding for findings in findings_by_object for finding in findings), _MAX_REPORTED_FINDINGS)
 
-    def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _key_findings(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
             if not _is_key(key):
-                text = f"the key {short(key)!r} of _meta is not of the form prefix/name: {_fault(key)}"
-                yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
+                text = f"the key {shortened(key)!r} of _meta is not of the form prefix/name: {_key_fault(key)}"
+                yield self.finding(context, text, pointer=f"{pointer}/{step(shortened(key))}")
 
 
 class ReservedPrefix(_MetaRule):
@@ -149,15 +152,17 @@ class ReservedPrefix(_MetaRule):
     level = WARNING
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        findings_by_object = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.capped((finding for findings in findings_by_object for finding in findings), _REPORTED)
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:
+        findings_by_object = [
+            self._key_findings(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)
+        ]
+        return self.capped((finding for findings in findings_by_object for finding in findings), _MAX_REPORTED_FINDINGS)
 
-    def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _key_findings(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
             if "/" in key and key not in USUAL and _is_reserved(key, context.rank) and _is_key(key):
-                text = f"the prefix of {short(key)!r} in _meta is reserved"
-                yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
+                text = f"the prefix of {shortened(key)!r} in _meta is reserved"
+                yield self.finding(context, text, pointer=f"{pointer}/{step(shortened(key))}")
 
 
 class TraceContext(_MetaRule):
@@ -175,13 +180,13 @@ class TraceContext(_MetaRule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
         meta = member(context.body.get(part_of(context)), "_meta")
-        if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE.isdisjoint(meta)):
+        if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE_STRINGS.isdisjoint(meta)):
             return ()
-        return self._of(context, meta)
+        return self._trace_findings(context, meta)
 
-    def _of(self, context: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _trace_findings(self, context: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
         meta_pointer = f"/{part_of(context)}/_meta"
         traceparent = meta.get("traceparent")
         if "traceparent" in meta and not (
@@ -192,7 +197,7 @@ class TraceContext(_MetaRule):
                 "traceparent does not have the form that the W3C defines",
                 pointer=f"{meta_pointer}/traceparent",
             )
-        for name in sorted(_TRACE):
+        for name in sorted(_TRACE_STRINGS):
             if name in meta and not isinstance(meta[name], str):
                 yield self.finding(context, f"{name} is not a string", pointer=f"{meta_pointer}/{name}")
 
@@ -220,10 +225,10 @@ class IconScheme(_SharedMemberRule):
         for pointer, owner in annotated_objects(context):
             for icon_pointer, icon in icons(owner):
                 source = icon.get("src")
-                scheme = _scheme(source) if isinstance(source, str) else None
+                scheme = _match_scheme(source) if isinstance(source, str) else None
                 scheme_name = scheme[1].lower() if scheme is not None else "https"
                 if scheme_name not in ("https", "data"):
-                    consequence = "; clients must reject it" if scheme_name in _REJECTED else ""
+                    consequence = "; clients must reject it" if scheme_name in _FORBIDDEN_SCHEMES else ""
                     text = f"the icon has the scheme {scheme_name}, not https or data{consequence}"
                     yield self.finding(
                         context, text, pointer=f"{pointer}{icon_pointer}/src", blames=context.message.sender
@@ -253,10 +258,10 @@ class IconSize(_SharedMemberRule):
                 sizes, theme = icon.get("sizes"), icon.get("theme")
                 for index, size in enumerate(islice(sizes, MAX_EXAMINED_ITEMS)) if isinstance(sizes, list) else ():
                     if isinstance(size, str) and not _is_size(size):
-                        text = f"the size {short(size)!r} of an icon is neither WxH nor any"
+                        text = f"the size {shortened(size)!r} of an icon is neither WxH nor any"
                         yield self.finding(context, text, pointer=f"{pointer}{icon_pointer}/sizes/{index}")
                 if isinstance(theme, str) and theme not in ("light", "dark"):
-                    text = f"the theme {short(theme)!r} of an icon is neither light nor dark"
+                    text = f"the theme {shortened(theme)!r} of an icon is neither light nor dark"
                     yield self.finding(context, text, pointer=f"{pointer}{icon_pointer}/theme")
 
 
@@ -309,9 +314,11 @@ class MimeType(_SharedMemberRule):
                 if not isinstance(mime_type, str):
                     continue
                 if not _is_mime(mime_type):
-                    text = f"the MIME type {short(mime_type)!r} is not of the form type/subtype"
-                elif isinstance(kind, str) and kind in _A and not mime_type.lower().startswith(f"{kind}/"):
-                    text = f"the MIME type of {_A[kind]} is {short(mime_type)!r}"
+                    text = f"the MIME type {shortened(mime_type)!r} is not of the form type/subtype"
+                elif (
+                    isinstance(kind, str) and kind in _CONTENT_PHRASES and not mime_type.lower().startswith(f"{kind}/")
+                ):
+                    text = f"the MIME type of {_CONTENT_PHRASES[kind]} is {shortened(mime_type)!r}"
                 else:
                     continue
                 yield self.finding(context, text, pointer=f"{pointer}{owner_pointer}/mimeType")
@@ -336,7 +343,7 @@ class ImplementationEmpty(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return hook in ("request", "result") and (method == "initialize" or like.era == "modern")
 
-    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> WordsScope | None:
         return None if method == "initialize" else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -366,23 +373,23 @@ class ImplementationEmpty(Rule):
 
 # ---- shared by the rules
 
-_A: Final = {"image": "an image", "audio": "audio"}
-_TRACE: Final = frozenset({"tracestate", "baggage"})
+_CONTENT_PHRASES: Final = {"image": "an image", "audio": "audio"}
+_TRACE_STRINGS: Final = frozenset({"tracestate", "baggage"})
 
 
-def _fault(key: str) -> str:
+def _key_fault(key: str) -> str:
     """Returns which part of an invalid key is at fault, and why."""
     prefix, slash, name = key.partition("/") if "/" in key else ("", "", key)
     for label in prefix.split(".") if slash else ():
         if not label:
             return "its prefix has an empty label" if prefix else "its prefix is empty"
-        fault = _fault_of(label, "-", "letter")
+        fault = _part_fault(label, "-", "letter")
         if fault:
-            return f"the label {short(label)!r} of its prefix {fault}"
-    return f"its name {_fault_of(name, '-_.', 'letter or digit') or 'is invalid'}"
+            return f"the label {shortened(label)!r} of its prefix {fault}"
+    return f"its name {_part_fault(name, '-_.', 'letter or digit') or 'is invalid'}"
 
 
-def _fault_of(part: str, punctuation: str, first_kind: str) -> str:
+def _part_fault(part: str, punctuation: str, first_kind: str) -> str:
     """Returns what is wrong with a label or a name, or an empty string if it is valid.
 
     Args:
@@ -402,8 +409,8 @@ def _fault_of(part: str, punctuation: str, first_kind: str) -> str:
 
 def _is_reserved(key: str, rank: int | None) -> bool:
     labels = key.partition("/")[0].split(".", MAX_EXAMINED_ITEMS)
-    is_reserved_in_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED
-    is_reserved_now = len(labels) > 1 and labels[1] in _RESERVED
+    is_reserved_in_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED_LABELS
+    is_reserved_now = len(labels) > 1 and labels[1] in _RESERVED_LABELS
     if rank is None:
         return is_reserved_in_2025_06_18 and is_reserved_now
-    return is_reserved_now if rank >= _SETTLED else is_reserved_in_2025_06_18
+    return is_reserved_now if rank >= _SECOND_LABEL_RANK else is_reserved_in_2025_06_18

@@ -10,11 +10,11 @@ from analysis.protocol.methods import METHODS, UNPREFIXED, Method
 from analysis.protocol.revisions import MODERN, NEWEST, REVISIONS, rank_of, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
-from analysis.rules.support.eras import short, speaks_modern
+from analysis.rules.support.eras import shortened, speaks_modern
 
 _SCHEMA: Final = "2024-11-05 schema"
 # `version/*` checks `initialize`; a probe may be sent in any revision.
-_ELSEWHERE: Final = frozenset({"initialize", "server/discover"})
+_EXEMPT_METHODS: Final = frozenset({"initialize", "server/discover"})
 
 
 class UnprefixedNotification(Rule):
@@ -62,7 +62,7 @@ class UnknownRequest(Rule):
         method = context.method
         if method.startswith("notifications/"):
             return ()
-        text = f"no revision defines the request {short(method)}"
+        text = f"no revision defines the request {shortened(method)}"
         if "/" not in method:
             text += "; MCP methods have names like tools/list"
         return [self.finding(context, text, pointer="/method")]
@@ -88,7 +88,9 @@ class UnknownNotification(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         return [
-            self.finding(context, f"no revision defines the notification {short(context.method)}", pointer="/method")
+            self.finding(
+                context, f"no revision defines the notification {shortened(context.method)}", pointer="/method"
+            )
         ]
 
 
@@ -117,7 +119,7 @@ class NotInVersion(Rule):
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         method, rank = _method(context), _rank(context)
-        if method is None or rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
+        if method is None or rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
             return
         text = f"{REVISIONS[rank]} does not have {method.name}"
         yield self.finding(context, text, pointer="/method", level=self.level_at(rank))
@@ -155,7 +157,7 @@ class WrongDirection(Rule):
         ):
             return  # the request may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
-        if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
+        if rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
             yield self.finding(context, f"the {context.message.sender} must not send {method.name}", pointer="/method")
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
@@ -177,15 +179,15 @@ def _rank(context: MessageContext) -> int | None:
     is_agreed = context.state in ("init-answered", "ready")
     if isinstance(message, Request) and message.sender == "client" and context.era == "modern":
         if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
-            return _settled(rank_of(session.handshake))
+            return _handshake_rank(rank_of(session.handshake))
         # After a handshake, the request may belong to either era.
         rank = NEWEST if context.rank is None else context.rank
         return rank if speaks_modern(context) and not is_agreed and rank >= MODERN else None
     if context.era == "modern":
         return None if session.handshake is not None else context.rank
-    return None if context.state == "init-sent" else _settled(context.rank)
+    return None if context.state == "init-sent" else _handshake_rank(context.rank)
 
 
-def _settled(rank: int | None) -> int | None:
+def _handshake_rank(rank: int | None) -> int | None:
     """Returns the rank, or None if no handshake can agree on its revision, which another rule reports."""
     return None if rank is None or rank >= MODERN else rank

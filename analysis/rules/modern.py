@@ -19,27 +19,27 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
-from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
+from analysis.rules.base import NOTE, UNTYPED_KINDS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import Odd
-from analysis.rules.support.eras import AllEras, data_of, member, result_type, short, speaks_modern
-from analysis.rules.unchanged_content import Words
+from analysis.rules.odd import MessageOddity
+from analysis.rules.support.eras import AllEras, data_of, member, result_type, shortened, speaks_modern
+from analysis.rules.unchanged_content import WordsScope
 
-_INDEX: Final = "2026-07-28 basic/index"
-_TYPES: Final = frozenset({"complete", "input_required", "task"})
-_TASKS: Final = META + "tasks"
+_INDEX_PAGE: Final = "2026-07-28 basic/index"
+_RESULT_TYPES: Final = frozenset({"complete", "input_required", "task"})
+_TASKS_EXTENSION: Final = META + "tasks"
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _ALNUM: Final = _LETTERS | frozenset("0123456789")
-_EXTENSIONS: Final = 100
+_MAX_EXTENSIONS: Final = 100
 """The most extensions of one message that are checked."""
-_NESTED: Final = 8
+_MAX_CAPABILITY_DEPTH: Final = 8
 """The deepest level of nested capabilities that is compared."""
 
 
-class _Envelope(Rule):
+class _EnvelopeRule(Rule):
     """The base class of the rules about a request's envelope in the modern era."""
 
-    oddities = Odd.INCOMPLETE
+    oddities = MessageOddity.INCOMPLETE
     sender = "client"
     era = "modern"
 
@@ -61,7 +61,7 @@ class _Envelope(Rule):
 class _IncompleteEnvelopeRule(Rule):
     """The base class of the rules about responses to requests with an incomplete envelope."""
 
-    oddities = Odd.INCOMPLETE
+    oddities = MessageOddity.INCOMPLETE
     sender = "server"
     era = "modern"
 
@@ -76,7 +76,7 @@ class _IncompleteEnvelopeRule(Rule):
         raise NotImplementedError
 
 
-class MissingMeta(_Envelope):
+class MissingMeta(_EnvelopeRule):
     """A request of the modern era has no `params._meta`.
 
     **Why it matters.** Without it the server knows neither the version nor the client's capabilities, as this era has
@@ -95,10 +95,10 @@ class MissingMeta(_Envelope):
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         if missing_meta(request) == "meta":
-            yield self.finding(context, f"{short(request.method)} has no params._meta", pointer="/params")
+            yield self.finding(context, f"{shortened(request.method)} has no params._meta", pointer="/params")
 
 
-class MissingProtocolVersion(_Envelope):
+class MissingProtocolVersion(_EnvelopeRule):
     """A request of the modern era does not name its version.
 
     **Why it matters.** The server has to refuse it, or treat it as a request of the handshake era.
@@ -111,16 +111,16 @@ class MissingProtocolVersion(_Envelope):
     id = "modern/missing-protocol-version"
     who = "client"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         if missing_meta(request) == "version":
             yield self.finding(
-                context, f"{short(request.method)} does not name its protocol version", pointer="/params/_meta"
+                context, f"{shortened(request.method)} does not name its protocol version", pointer="/params/_meta"
             )
 
 
-class MissingClientCapabilities(_Envelope):
+class MissingClientCapabilities(_EnvelopeRule):
     """A request of the modern era does not declare the client's capabilities.
 
     **Why it matters.** Capabilities apply to one request: what an earlier request declared does not count.
@@ -133,13 +133,15 @@ class MissingClientCapabilities(_Envelope):
     id = "modern/missing-client-capabilities"
     who = "client"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         meta = request_meta(request)
         if meta is not None and not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
             yield self.finding(
-                context, f"{short(request.method)} does not declare the client's capabilities", pointer="/params/_meta"
+                context,
+                f"{shortened(request.method)} does not declare the client's capabilities",
+                pointer="/params/_meta",
             )
 
 
@@ -161,9 +163,9 @@ class MissingClientInfo(Rule):
     once = True
     sender = "client"
     era = "modern"
-    source = _INDEX
+    source = _INDEX_PAGE
 
-    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> WordsScope | None:
         return "envelope" if method in METHODS and method != "subscriptions/listen" else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -172,7 +174,7 @@ class MissingClientInfo(Rule):
             return ()
         if request_meta(request) is None or not speaks_modern(context):
             return ()
-        return [self.finding(context, f"{short(request.method)} does not name the client", pointer="/params/_meta")]
+        return [self.finding(context, f"{shortened(request.method)} does not name the client", pointer="/params/_meta")]
 
 
 class IncompleteAccepted(_IncompleteEnvelopeRule):
@@ -190,12 +192,12 @@ class IncompleteAccepted(_IncompleteEnvelopeRule):
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         missing_part = missing_meta(request)
         if missing_part is not None and not response.is_error and result_type(response) is not None:
-            text = f"the request is served although it lacks {_LACKS[missing_part]}"
+            text = f"the request is served although it lacks {_MISSING_PARTS[missing_part]}"
             yield self.finding(context, text, related=(request.seq,))
 
 
@@ -213,7 +215,7 @@ class IncompleteWrongCode(_IncompleteEnvelopeRule):
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         missing_part, code = missing_meta(request), code_of(response) if response.is_error else None
@@ -226,7 +228,7 @@ class IncompleteWrongCode(_IncompleteEnvelopeRule):
         if method is None or not method.is_defined(NEWEST if context.rank is None else context.rank):
             accepted_codes.add(METHOD_NOT_FOUND)
         if code not in accepted_codes:
-            text = f"the request lacks {_LACKS[missing_part]}, but is refused with {code}, not {INVALID_PARAMS}"
+            text = f"the request lacks {_MISSING_PARTS[missing_part]}, but is refused with {code}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -241,10 +243,10 @@ class MissingResultType(Rule):
     """
 
     id = "modern/missing-result-type"
-    results = UNTYPED
+    results = UNTYPED_KINDS
     who = "server"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
     sender = "server"
     era = "modern"
 
@@ -270,20 +272,20 @@ class UnknownResultType(Rule):
     """
 
     id = "modern/unknown-result-type"
-    results = UNTYPED
+    results = UNTYPED_KINDS
     who = "server"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
     sender = "server"
     era = "modern"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         type_, request = member(context.body["result"], "resultType"), context.request
-        if not isinstance(type_, str) or type_ in _TYPES or request is None or not speaks_modern(context):
+        if not isinstance(type_, str) or type_ in _RESULT_TYPES or request is None or not speaks_modern(context):
             return ()
         extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
-        is_extended = isinstance(extensions, dict) and any(name != _TASKS for name in extensions)
-        text = f"resultType has the undefined value {short(type_)!r}"
+        is_extended = isinstance(extensions, dict) and any(name != _TASKS_EXTENSION for name in extensions)
+        text = f"resultType has the undefined value {shortened(type_)!r}"
         return [self.finding(context, text, pointer="/result/resultType", level=NOTE if is_extended else None)]
 
 
@@ -304,7 +306,7 @@ class MissingServerInfo(Rule):
     level = WARNING
     impact = Impact.HINT
     once = True
-    source = _INDEX
+    source = _INDEX_PAGE
     sender = "server"
     era = "modern"
 
@@ -342,7 +344,7 @@ class ServerRequest(Rule):
         if not isinstance(request, Request) or not _is_modern_connection(context):
             return
         if not request.method.startswith("notifications/"):
-            text = f"the server sends the request {short(request.method)}"
+            text = f"the server sends the request {shortened(request.method)}"
             yield self.finding(context, text, pointer="/method")
 
 
@@ -425,7 +427,7 @@ class ExtensionId(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return method == "server/discover" if hook == "result" else like.message.sender == "client"
 
-    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
         return "result" if hook == "result" else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -442,23 +444,23 @@ class ExtensionId(Rule):
     def _check_extensions(self, context: MessageContext, extensions: object, pointer: str) -> Iterator[Finding]:
         if not isinstance(extensions, dict):
             return
-        for name, value in list(extensions.items())[:_EXTENSIONS]:
-            extension_pointer = f"{pointer}/{step(short(name))}"
+        for name, value in list(extensions.items())[:_MAX_EXTENSIONS]:
+            extension_pointer = f"{pointer}/{step(shortened(name))}"
             if not _is_extension(name):
                 yield self.finding(
                     context,
-                    f"the name of the extension {short(name)!r} does not have the form prefix/name",
+                    f"the name of the extension {shortened(name)!r} does not have the form prefix/name",
                     pointer=extension_pointer,
                 )
             elif not isinstance(value, dict):
                 yield self.finding(
-                    context, f"the value of the extension {short(name)} is not an object", pointer=extension_pointer
+                    context, f"the value of the extension {shortened(name)} is not an object", pointer=extension_pointer
                 )
 
 
 # ---- shared by the rules
 
-_LACKS: Final = {
+_MISSING_PARTS: Final = {
     "meta": "params._meta",
     "version": "the protocol version",
     "capabilities": "the client's capabilities",
@@ -484,7 +486,7 @@ def _is_modern_connection(context: MessageContext) -> bool:
 
 def _is_declared(required_capabilities: dict[str, Any], declared_capabilities: object, depth: int = 0) -> bool:
     """Whether all required capabilities were declared; an empty object requires no particular members."""
-    if not isinstance(declared_capabilities, dict) or depth > _NESTED:
+    if not isinstance(declared_capabilities, dict) or depth > _MAX_CAPABILITY_DEPTH:
         return False
     return all(
         name in declared_capabilities

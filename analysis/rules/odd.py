@@ -1,8 +1,8 @@
 """The oddities that a message may have, regardless of its meaning; see `Rule.oddities`.
 
 Nearly all messages have no oddity, and many rules report nothing about a message without one: each such rule names the
-oddities that it is about, and is called only for messages with one of them. To add an oddity, add a member to `Odd` and
-a test to `oddities_of` that costs next to nothing for a usual message.
+oddities that it is about, and is called only for messages with one of them. To add an oddity, add a member to
+`MessageOddity` and a test to `oddities_of` that costs next to nothing for a usual message.
 """
 
 from enum import Flag, auto
@@ -15,11 +15,11 @@ from analysis.protocol.methods import REQUESTS
 from captures.frame import Frame
 from captures.limits import MEMBERS
 
-LARGE: Final = 1 << 20
+LARGE_FRAME_BYTES: Final = 1 << 20
 """A frame with more bytes than this is large."""
 
 
-class Odd(Flag):
+class MessageOddity(Flag):
     """The oddities of a message."""
 
     MALFORMED = auto()
@@ -56,67 +56,69 @@ class Odd(Flag):
     """Its envelope may be flawed: a verdict says so, or no verdict is about this message alone."""
 
 
-NOTHING: Final = Odd(0)
-"""The value of `Odd` for a message without oddities."""
+NOTHING: Final = MessageOddity(0)
+"""The value of `MessageOddity` for a message without oddities."""
 
 _ERROR: Final = Outcome.ERROR  # enum members are slow to look up
 
 
-def oddities_of(context: MessageContext) -> Odd:
+def oddities_of(context: MessageContext) -> MessageOddity:
     """Returns the oddities of a message; for nearly all messages, the object `NOTHING` itself."""
     message = context.message
     frame = message.frames[0]
-    oddities = NOTHING if frame.is_as_written else _in_bytes(message, frame)
+    oddities = NOTHING if frame.is_as_written else _byte_oddities(message, frame)
     if not MEMBERS.issuperset(context.body):
-        oddities |= Odd.MEMBER
-    if len(frame.raw) > LARGE:
-        oddities |= Odd.LARGE
+        oddities |= MessageOddity.MEMBER
+    if len(frame.raw) > LARGE_FRAME_BYTES:
+        oddities |= MessageOddity.LARGE
     if (frame.delim != b"\n" or not frame.whole) and frame.unit == "line":
-        oddities |= Odd.LINE_END
+        oddities |= MessageOddity.LINE_END
     if isinstance(message, Response):
         call = context.answered
         if call is None:
-            return oddities | (Odd.UNPAIRED | Odd.ERROR if message.is_error else Odd.UNPAIRED)
+            return oddities | (
+                MessageOddity.UNPAIRED | MessageOddity.ERROR if message.is_error else MessageOddity.UNPAIRED
+            )
         if call.settled is _ERROR or call.cancellation is not None or context.is_converted or context.era == "modern":
-            pair_oddities = _in_pair(context, call)
+            pair_oddities = _pair_oddities(context, call)
             if pair_oddities is not NOTHING:  # combining flags takes longer than all these tests
                 oddities |= pair_oddities
     elif isinstance(message, Request):
         if context.earlier is not None:
-            oddities |= Odd.REUSED
+            oddities |= MessageOddity.REUSED
         if context.era == "modern" and missing_meta(message) is not None:
-            oddities |= Odd.INCOMPLETE
+            oddities |= MessageOddity.INCOMPLETE
     elif not isinstance(message, Invalid) and message.method in REQUESTS:
-        oddities |= Odd.WITHOUT_ID
+        oddities |= MessageOddity.WITHOUT_ID
     return oddities
 
 
-def _in_pair(context: MessageContext, call: Call) -> Odd:
+def _pair_oddities(context: MessageContext, call: Call) -> MessageOddity:
     """Returns the oddities of a response that depend on the request that it answers."""
-    oddities = Odd.ERROR if call.settled is _ERROR else NOTHING
+    oddities = MessageOddity.ERROR if call.settled is _ERROR else NOTHING
     if call.cancellation is not None:
-        oddities |= Odd.CANCELLED
+        oddities |= MessageOddity.CANCELLED
     if context.is_converted:
-        oddities |= Odd.CONVERTED
+        oddities |= MessageOddity.CONVERTED
     if context.era == "modern" and missing_meta(call.request) is not None:
-        oddities |= Odd.INCOMPLETE
+        oddities |= MessageOddity.INCOMPLETE
     return oddities
 
 
-def _in_bytes(message: Message, frame: Frame) -> Odd:
+def _byte_oddities(message: Message, frame: Frame) -> MessageOddity:
     """Returns the oddities in the bytes of a message; `NOTHING` if the message `is_as_written`."""
     if frame.body is not None:  # a flawless frame is one message, and at most hides a member
-        return NOTHING if is_as_written(message) else Odd.HIDING
+        return NOTHING if is_as_written(message) else MessageOddity.HIDING
     oddities = NOTHING
     if isinstance(message, Invalid):
         return oddities
     if message.index is not None:
-        oddities |= Odd.SEVERAL
+        oddities |= MessageOddity.SEVERAL
     if len(message.frames) > 1:
-        oddities |= Odd.SPREAD
+        oddities |= MessageOddity.SPREAD
     body = message.body
     if frame.verdict.problem is not None or body.get("jsonrpc") != "2.0" or type(body.get("id", 0)) not in (int, str):
-        oddities |= Odd.MALFORMED
+        oddities |= MessageOddity.MALFORMED
     if not is_as_written(message):
-        oddities |= Odd.HIDING
+        oddities |= MessageOddity.HIDING
     return oddities

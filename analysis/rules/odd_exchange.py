@@ -18,7 +18,7 @@ from analysis.conversation.session_ids import FIELD
 from analysis.conversation.subscriptions import LISTEN
 
 
-class OddExchange(Flag):
+class ExchangeOddity(Flag):
     """The oddities of an exchange so far."""
 
     OPENING = auto()
@@ -48,45 +48,45 @@ class OddExchange(Flag):
     stream."""
 
 
-USUAL: Final = OddExchange(0)
-"""The value of `OddExchange` for an exchange without oddities."""
+USUAL: Final = ExchangeOddity(0)
+"""The value of `ExchangeOddity` for an exchange without oddities."""
 
 _JSON: Final = "application/json"
 _MAX_ACCEPT_CHARS: Final = 1_000
-_SELDOM: Final = frozenset({"origin", "authorization", LAST_EVENT_ID})
+_UNUSUAL_FIELDS: Final = frozenset({"origin", "authorization", LAST_EVENT_ID})
 
 
-def oddities_in(http: HttpExchange, session: Session | None) -> OddExchange:
+def oddities_in(http: HttpExchange, session: Session | None) -> ExchangeOddity:
     """Returns the oddities of an exchange; for nearly all between peers that use session ids, the object `USUAL`."""
-    oddities = _in_messages(http)
+    oddities = _message_oddities(http)
     if not _is_usual_id(http):
-        oddities |= OddExchange.OTHER_ID if FIELD in http.fields else OddExchange.WITHOUT_ID
+        oddities |= ExchangeOddity.OTHER_ID if FIELD in http.fields else ExchangeOddity.WITHOUT_ID
     if not _is_usual_version(http, session):
-        oddities |= OddExchange.VERSION
+        oddities |= ExchangeOddity.VERSION
     if not _has_usual_headers(http):
-        oddities |= OddExchange.HEADERS
+        oddities |= ExchangeOddity.HEADERS
     if http.announced_by is not None:
-        oddities |= OddExchange.OLDER
+        oddities |= ExchangeOddity.OLDER
     if http.ended_by not in (None, "complete") or http.unawaited or http.resumption is not None:
-        oddities |= OddExchange.END
+        oddities |= ExchangeOddity.END
     return oddities
 
 
-def _in_messages(http: HttpExchange) -> OddExchange:
+def _message_oddities(http: HttpExchange) -> ExchangeOddity:
     oddities, sent_contexts, received_contexts = USUAL, http.sent, http.received
     if (
         len(sent_contexts) != 1
         or type(sent_contexts[0].message) is not Request
         or sent_contexts[0].message.index is not None
     ):
-        oddities |= OddExchange.SENT
+        oddities |= ExchangeOddity.SENT
     for context in sent_contexts:
         if context.method == "initialize":
-            oddities |= OddExchange.OPENING
+            oddities |= ExchangeOddity.OPENING
         elif context.method == LISTEN:
-            oddities |= OddExchange.LISTENING
+            oddities |= ExchangeOddity.LISTENING
     if not all(map(_is_usual_answer, received_contexts)) or (http.over is not None and not received_contexts):
-        oddities |= OddExchange.RECEIVED
+        oddities |= ExchangeOddity.RECEIVED
     return oddities
 
 
@@ -119,7 +119,7 @@ def _is_usual_version(http: HttpExchange, session: Session | None) -> bool:
 def _has_usual_headers(http: HttpExchange) -> bool:
     fields = http.fields
     is_usual = fields.get("content-type") == _JSON and _accepts_both(fields.get("accept", ""))
-    return is_usual and _SELDOM.isdisjoint(fields) and "?" not in http.target
+    return is_usual and _UNUSUAL_FIELDS.isdisjoint(fields) and "?" not in http.target
 
 
 @lru_cache(256)

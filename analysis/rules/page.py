@@ -16,14 +16,16 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
-from analysis.rules.error.codes import shown
+from analysis.rules.error.codes import code_text
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.walks import CHANGES, LISTS, Page, walks_of
 
 _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})
-_NEXT: Final = frozenset({"nextCursor"})
-_BEFORE: Final = frozenset({INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION, MISSING_CAPABILITY})
+_NEXT_CURSOR: Final = frozenset({"nextCursor"})
+_ACCEPTED_CODES: Final = frozenset(
+    {INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION, MISSING_CAPABILITY}
+)
 """Codes that are correct, or that a server may send before it checks the cursor."""
 _TASKS_RANK: Final = 3
 
@@ -34,7 +36,7 @@ class _PageRule(Rule):
     methods: ClassVar[frozenset[str] | None] = _LISTS
 
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
-        return _CURSOR if hook == "request" else _NEXT
+        return _CURSOR if hook == "request" else _NEXT_CURSOR
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in CHANGES or METHODS[method].is_defined(like.rank)
@@ -68,7 +70,7 @@ class UnknownCursor(_PageRule):
     source = "2024-11-05 server/utilities/pagination"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        if context.request is None or _fault(context, context.request) != "unknown":
+        if context.request is None or _cursor_fault(context, context.request) != "unknown":
             return ()
         text = f"the cursor of {context.method} was never issued"
         return [self.finding(context, text, pointer="/params/cursor", blames=context.message.sender)]
@@ -91,7 +93,7 @@ class ForeignCursor(_PageRule):
     source = "2024-11-05 server/utilities/pagination"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        if context.request is None or _fault(context, context.request) != "foreign":
+        if context.request is None or _cursor_fault(context, context.request) != "foreign":
             return ()
         text = f"the cursor of {context.method} was issued for another list"
         return [self.finding(context, text, pointer="/params/cursor", blames=context.message.sender)]
@@ -116,7 +118,7 @@ class Loop(_PageRule):
     source = "2024-11-05 server/utilities/pagination"
 
     def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:
-        if not page.loops:
+        if not page.is_loop:
             return ()
         text = "the next page is an earlier page"
         return [self.finding(context, text, pointer="/result/nextCursor", blames=context.message.sender)]
@@ -146,17 +148,17 @@ class DuplicateItem(_PageRule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender == "server":
-            walks_of(context.session).changed(CHANGES.get(context.method, ()))
+            walks_of(context.session).on_lists_changed(CHANGES.get(context.method, ()))
         return ()
 
     def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:
         list_members = LISTS.get(context.method)
-        if not page.repeated or list_members is None:
+        if not page.repeated_positions or list_members is None:
             return ()
-        other_count = len(page.repeated) - 1
+        other_count = len(page.repeated_positions) - 1
         text = "an item is also on another page" + (f", and so are {other_count} more" if other_count else "")
-        pointer = f"/result/{list_members[0]}/{page.repeated[0]}"
-        return [self.finding(context, text, pointer=pointer, related=page.related[:10])]
+        pointer = f"/result/{list_members[0]}/{page.repeated_positions[0]}"
+        return [self.finding(context, text, pointer=pointer, related=page.related_seqs[:10])]
 
 
 class EmptyCursor(_PageRule):
@@ -227,9 +229,11 @@ class BadCursorCode(_PageRule):
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         request, code = context.request, code_of(context.message)
-        if request is None or code is None or code in _BEFORE or _fault(context, request) is None:
+        if request is None or code is None or code in _ACCEPTED_CODES or _cursor_fault(context, request) is None:
             return
-        text = f"a cursor that was not issued for {request.method} is refused with {shown(code)}, not {INVALID_PARAMS}"
+        text = (
+            f"a cursor that was not issued for {request.method} is refused with {code_text(code)}, not {INVALID_PARAMS}"
+        )
         level = ERROR if request.method == "tasks/list" and context.rank == _TASKS_RANK else None
         blames = context.message.sender
         yield self.finding(context, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
@@ -238,7 +242,7 @@ class BadCursorCode(_PageRule):
 # ---- shared by the rules
 
 
-def _fault(context: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
+def _cursor_fault(context: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
     """Returns what is wrong with the cursor of a request, or None if it is right or its origin is uncertain."""
     session, walks = context.session, walks_of(context.session)
     issuing_methods = walks.issued_for(request)

@@ -11,16 +11,16 @@ from analysis.conversation.message import Id, Request, Side, converted, other_si
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
-from analysis.rules.support.tokens import WORD, Token, is_of_session, token_of, tokens_of
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.tokens import TOKEN_WORD, Token, is_of_session, token_of, tokens_of
 
-FLOOD: Final = 50
+MAX_NOTIFICATIONS_PER_SECOND: Final = 50
 """The most notifications for one token in a second that are acceptable."""
-MAX_SEARCHED: Final = 20
+MAX_SEARCHED_TOKENS: Final = 20
 """The most unknown tokens of a session for which other sessions are searched."""
-_LOOKED_AT: Final = 256
+_MAX_SEARCHED_REQUESTS: Final = 256
 """The most open requests that are searched for a token of another session."""
-FLOODS: Final = 100
+MAX_WATCHED_TOKENS: Final = 100
 """The most tokens of a session that are watched for floods at a time."""
 PROGRESS: Final = "notifications/progress"
 PAGE: Final = "2024-11-05 basic/utilities/progress"
@@ -29,7 +29,7 @@ PAGE: Final = "2024-11-05 basic/utilities/progress"
 _SECOND_NS: Final = 1_000_000_000
 
 
-class _OfToken(Rule):
+class _TokenRule(Rule):
     """The base class of the rules that need to know which request carried a token."""
 
     relies_on = ("progress/duplicate-token", "progress/after-completion", "progress/not-increasing")
@@ -42,7 +42,7 @@ class _OfToken(Rule):
         return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        token, known_token = tokens_of(context.session).report(context)
+        token, known_token = tokens_of(context.session).reported_token(context)
         return () if token is None else self.check_progress(context, known_token, token)
 
     def check_progress(self, context: MessageContext, known_token: Token | None, token: Id) -> Iterable[Finding]:
@@ -70,18 +70,18 @@ class DuplicateToken(Rule):
     id = "progress/duplicate-token"
     needs_session = True
     relies_on = ("progress/after-completion",)
-    required_word = WORD
+    required_word = TOKEN_WORD
     source = PAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         token = tokens_of(context.session).record_request(context, self.fold)
         if token is None or token.earlier is None:
             return ()
-        text = f"the progress token {_cut(token.id)} belongs to a request that is still open"
+        text = f"the progress token {_shortened_token(token.id)} belongs to a request that is still open"
         return [self.finding(context, text, pointer="/params/_meta/progressToken", related=(token.earlier,))]
 
 
-class UnknownToken(_OfToken):
+class UnknownToken(_TokenRule):
     """Progress has a token that no request of the other side carried.
 
     **Why it matters.** The receiver cannot match it with a request and drops it, so the call seems to make no progress.
@@ -103,21 +103,21 @@ class UnknownToken(_OfToken):
         requester, tokens = other_side(sender), tokens_of(session)
         if (
             known_token is not None
-            or tokens.forgotten
+            or tokens.forgotten_count
             or session.unjudged.get(requester) is not None
             or is_replay(context)
         ):
             return ()
         if not is_of_session(context) and not (context.era == "modern" and _requests_in(context)):
             return ()  # another client may have sent the request
-        if tokens.last(requester, token) is not None:
+        if tokens.last_token(requester, token) is not None:
             return ()  # the request is on another stream
-        name, related = _cut(token), tuple[int, ...]()
-        if (retyped_token := tokens.last(requester, converted(token))) is not None:
+        name, related = _shortened_token(token), tuple[int, ...]()
+        if (retyped_token := tokens.last_token(requester, converted(token))) is not None:
             text, related = f"the token {name} has another JSON type than in the request", (retyped_token.seq,)
-        elif (own_token := tokens.last(sender, token)) is not None:
+        elif (own_token := tokens.last_token(sender, token)) is not None:
             text, related = f"the token {name} belongs to a request of the {sender} itself", (own_token.seq,)
-        elif (foreign_request := self._elsewhere(context, requester, token)) is not None:
+        elif (foreign_request := self._open_request_elsewhere(context, requester, token)) is not None:
             number, seq = foreign_request
             text, related = (
                 f"no request in this session carried the token {name}, but an open one in session {number} does",
@@ -127,16 +127,16 @@ class UnknownToken(_OfToken):
             text = f"no request of the {requester} carried the token {name}"
         return [self.finding(context, text, pointer="/params/progressToken", related=related)]
 
-    def _elsewhere(self, context: MessageContext, requester: Side, token: Id) -> tuple[int, int] | None:
-        """Returns the result of `_in_other_session`, or None after `MAX_SEARCHED` unknown tokens of a session."""
+    def _open_request_elsewhere(self, context: MessageContext, requester: Side, token: Id) -> tuple[int, int] | None:
+        """Returns what `_open_request_in_other_session` finds, or None after `MAX_SEARCHED_TOKENS` unknown tokens."""
         searched_tokens: list[Id] = self.state_for(context.session, list)
-        if len(searched_tokens) >= MAX_SEARCHED:
+        if len(searched_tokens) >= MAX_SEARCHED_TOKENS:
             return None
         searched_tokens.append(token)
-        return _in_other_session(context, requester, token, self.fold)
+        return _open_request_in_other_session(context, requester, token, self.fold)
 
 
-class AfterCompletion(_OfToken):
+class AfterCompletion(_TokenRule):
     """Progress is reported for a request that has already been answered.
 
     **Why it matters.** The token may be used again after the response. The client shows the progress bar forever, or
@@ -162,17 +162,17 @@ class AfterCompletion(_OfToken):
         key = None if known_token is None else known_token.key
         if known_token is None or key is None:
             return ()
-        table = self.fold.tables[known_token.asker]
+        table = self.fold.tables[known_token.requester]
         answered_ns = table.answered_ns(key) if table.answered_seq(key) == known_token.seq else None
         if answered_ns is None or known_token.is_of_task or known_token.is_shared or is_replay(context):
             return ()
         if key.exchange != context.message.frames[0].exchange and context.message.t_ns <= answered_ns + RACE_NS:
             return ()  # the order between two streams is unknown
-        text = f"progress for the token {_cut(token)}, whose request has already been answered"
+        text = f"progress for the token {_shortened_token(token)}, whose request has already been answered"
         return [self.finding(context, text, pointer="/params/progressToken", related=(known_token.seq,))]
 
 
-class AfterCancel(_OfToken):
+class AfterCancel(_TokenRule):
     """Progress is reported for a request although its cancellation had been received.
 
     **Why it matters.** It does no harm, but shows that the work continues although its result is no longer wanted.
@@ -195,11 +195,11 @@ class AfterCancel(_OfToken):
         cancel_seq = None if known_token is None or known_token.is_shared else cancelled_seq(known_token, self.fold)
         if cancel_seq is None or not context.session.has_received(context.message.sender, cancel_seq):
             return ()
-        text = f"progress for the token {_cut(token)}, whose request was already cancelled"
+        text = f"progress for the token {_shortened_token(token)}, whose request was already cancelled"
         return [self.finding(context, text, pointer="/params/progressToken", related=(cancel_seq,))]
 
 
-class NotIncreasing(_OfToken):
+class NotIncreasing(_TokenRule):
     """The progress of a request does not increase.
 
     **Why it matters.** A bar that moves back looks like a fault, and clients that wait for progress may conclude that
@@ -231,7 +231,7 @@ class NotIncreasing(_OfToken):
         if exchange != previous[3] and message.t_ns <= previous[2] + RACE_NS:
             known_token.value = (previous[0], *known_token.value[1:])
             return ()  # the order between two streams is unknown
-        text = f"the progress for the token {_cut(token)} does not increase"
+        text = f"the progress for the token {_shortened_token(token)} does not increase"
         return [self.finding(context, text, pointer="/params/progress", related=(previous[1],))]
 
 
@@ -264,7 +264,7 @@ class ExceedsTotal(Rule):
         return [self.finding(context, "the progress is greater than its total", pointer="/params/progress")]
 
 
-class TotalChanged(_OfToken):
+class TotalChanged(_TokenRule):
     """The total of a request's progress differs from the previous one.
 
     **Why it matters.** This is legal, for example if more work turns up, but a progress bar may jump back.
@@ -311,25 +311,30 @@ class Flood(Rule):
     source = PAGE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        token, _ = tokens_of(context.session).report(context)
+        token, _ = tokens_of(context.session).reported_token(context)
         if token is None or is_replay(context):
             return ()
         stamps_by_token: OrderedDict[tuple[Side, Id], deque[int]] = self.state_for(context.session, OrderedDict)
         key, t_ns = (context.message.sender, token), context.message.t_ns
         stamps_ns = stamps_by_token.get(key)
         if stamps_ns is None:
-            stamps_ns = stamps_by_token[key] = deque(maxlen=FLOOD)
-            if len(stamps_by_token) > FLOODS:
+            stamps_ns = stamps_by_token[key] = deque(maxlen=MAX_NOTIFICATIONS_PER_SECOND)
+            if len(stamps_by_token) > MAX_WATCHED_TOKENS:
                 stamps_by_token.popitem(last=False)
-        first_ns = stamps_ns[0] if len(stamps_ns) == FLOOD else None
+        first_ns = stamps_ns[0] if len(stamps_ns) == MAX_NOTIFICATIONS_PER_SECOND else None
         stamps_ns.append(t_ns)
         if first_ns is None or t_ns - first_ns >= _SECOND_NS:
             return ()
         stamps_ns.clear()
-        return [self.finding(context, f"more than {FLOOD} progress notifications for one token within a second")]
+        return [
+            self.finding(
+                context,
+                f"more than {MAX_NOTIFICATIONS_PER_SECOND} progress notifications for one token within a second",
+            )
+        ]
 
 
-class WrongStream(_OfToken):
+class WrongStream(_TokenRule):
     """Progress comes on the response stream of another request.
 
     **Why it matters.** Since 2026-07-28 messages about a request come only on its own stream: a client that reads
@@ -353,11 +358,11 @@ class WrongStream(_OfToken):
         foreign_token = (
             None
             if known_token is not None or not _requests_in(context)
-            else tokens_of(context.session).last("client", token)
+            else tokens_of(context.session).last_token("client", token)
         )
         if foreign_token is None:
             return ()
-        text = f"progress for the token {_cut(token)} is sent on the stream of another request"
+        text = f"progress for the token {_shortened_token(token)} is sent on the stream of another request"
         return [self.finding(context, text, pointer="/params/progressToken", related=(foreign_token.seq,))]
 
 
@@ -371,7 +376,7 @@ def is_replay(context: MessageContext) -> bool:
 
 def cancelled_seq(token: Token, fold: Fold) -> int | None:
     """Returns the number of the cancellation of a token's open request, or None if it was not cancelled."""
-    call = None if token.key is None else fold.tables[token.asker].get(token.key)
+    call = None if token.key is None else fold.tables[token.requester].get(token.key)
     return call.cancelled_by if call is not None and call.request.seq == token.seq else None
 
 
@@ -386,11 +391,13 @@ def _number(value: Any) -> float | None:
     return value if is_number else None
 
 
-def _in_other_session(context: MessageContext, requester: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
+def _open_request_in_other_session(
+    context: MessageContext, requester: Side, token: Id, fold: Fold
+) -> tuple[int, int] | None:
     """Returns the numbers of another HTTP session and its open request with the same token, or None if none has it."""
     if context.http is None:
         return None
-    for call in fold.tables[requester].oldest(_LOOKED_AT):
+    for call in fold.tables[requester].oldest(_MAX_SEARCHED_REQUESTS):
         request, session = call.request, call.session
         if (
             session is not None
@@ -401,5 +408,5 @@ def _in_other_session(context: MessageContext, requester: Side, token: Id, fold:
     return None
 
 
-def _cut(token: Id) -> str:
-    return short(token.text)
+def _shortened_token(token: Id) -> str:
+    return shortened(token.text)

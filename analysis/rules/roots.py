@@ -12,14 +12,14 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ClientReplyRule
 
-LISTED: Final = 1_000
+MAX_CHECKED_ROOTS: Final = 1_000
 """The most roots of one result that are checked."""
 
 _LIST: Final = "roots/list"
 _CHANGED: Final = "notifications/roots/list_changed"
 
 
-class _Roots(ClientReplyRule):
+class _RootsRule(ClientReplyRule):
     """The base class of the rules about lists of roots."""
 
     about = _LIST
@@ -27,7 +27,7 @@ class _Roots(ClientReplyRule):
     source = "2024-11-05 client/roots"
 
 
-class NotFile(_Roots):
+class NotFile(_RootsRule):
     """The URI of a root does not begin with `file://`.
 
     **Why it matters.** Servers extract the path of a folder from the URI. From other URIs they get no path, or a wrong
@@ -52,7 +52,7 @@ class NotFile(_Roots):
         )
 
 
-class Duplicate(_Roots):
+class Duplicate(_RootsRule):
     """The same root is listed twice.
 
     **Why it matters.** It does no harm, but servers that search all roots search this one twice.
@@ -85,9 +85,9 @@ class _KnownRoots:
         self.uris: frozenset[str] | None = None
         self.seq = 0
         self.epoch = 0
-        self.changes = 0
+        self.announced_changes = 0
         """How many changes the client has announced."""
-        self.changes_then = 0
+        self.changes_at_last_list = 0
         """How many changes it had announced when it last listed its roots."""
 
 
@@ -114,38 +114,40 @@ class ChangedSilently(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         known_roots: _KnownRoots = self.state_for(context.session, _KnownRoots)
-        known_roots.changes += 1
+        known_roots.announced_changes += 1
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         session, roots = context.session, member(context.body["result"], "roots")
-        if not isinstance(roots, list) or len(roots) > LISTED:
+        if not isinstance(roots, list) or len(roots) > MAX_CHECKED_ROOTS:
             return ()
         known_roots: _KnownRoots = self.state_for(session, _KnownRoots)
         uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
         previous_uris, previous_seq, previous_epoch = known_roots.uris, known_roots.seq, known_roots.epoch
-        is_announced = known_roots.changes != known_roots.changes_then
-        known_roots.uris, known_roots.seq, known_roots.epoch, known_roots.changes_then = (
+        is_announced = known_roots.announced_changes != known_roots.changes_at_last_list
+        known_roots.uris, known_roots.seq, known_roots.epoch, known_roots.changes_at_last_list = (
             uris,
             context.message.seq,
             session.epoch,
-            known_roots.changes,
+            known_roots.announced_changes,
         )
         if (
             previous_uris is None
             or previous_uris == uris
             or is_announced
             or previous_epoch != session.epoch
-            or not _promised(session)
+            or not _declares_list_changed(session)
         ):
             return ()
         text = "the roots have changed without a notification"
         finding = self.finding(context, text, pointer="/result/roots", related=(previous_seq,))
         if not session.is_http:
             return [finding]
-        changes = known_roots.changes
+        changes = known_roots.announced_changes
         # The notification is a separate POST, which may arrive later.
-        self.later(context.message.t_ns + RACE_NS, lambda: [finding] if _is_silent(self, session, changes) else ())
+        self.check_later(
+            context.message.t_ns + RACE_NS, lambda: [finding] if _is_unannounced(self, session, changes) else ()
+        )
         return ()
 
 
@@ -154,13 +156,13 @@ class ChangedSilently(Rule):
 
 def _uris(reply: dict[str, Any]) -> list[Any]:
     roots = reply.get("roots")
-    return [member(root, "uri") for root in roots[:LISTED]] if isinstance(roots, list) else []
+    return [member(root, "uri") for root in roots[:MAX_CHECKED_ROOTS]] if isinstance(roots, list) else []
 
 
-def _promised(session: Session) -> bool:
+def _declares_list_changed(session: Session) -> bool:
     return member(member(session.client_capabilities, "roots"), "listChanged") is True
 
 
-def _is_silent(rule: Rule, session: Session, changes: int) -> bool:
+def _is_unannounced(rule: Rule, session: Session, changes: int) -> bool:
     known_roots: _KnownRoots | None = session.memory.get(rule.id)
-    return known_roots is not None and known_roots.changes == changes
+    return known_roots is not None and known_roots.announced_changes == changes

@@ -12,19 +12,19 @@ from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.pipes import GRACE_NS, Pipes, pipes_of
 from captures.record import Record
 
-LINGERING_NS: Final = 5_000_000_000
+MAX_LINGERING_NS: Final = 5_000_000_000
 """How long a server may keep running after its stdin was closed."""
-PATIENT_NS: Final = 1_000_000_000
+MIN_PATIENT_WAIT_NS: Final = 1_000_000_000
 """The shortest wait before a client's signal that shows that the client had to kill the server."""
-HASTY_NS: Final = 100_000_000
+MIN_WAIT_NS: Final = 100_000_000
 """The shortest time that a client must wait after closing the server's stdin before it sends a signal."""
 
 
-_KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
+_KILL_SIGNALS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
 """Signals with which a client ends a server. SIGHUP is not one of them: it means that the terminal was closed."""
 
 
-class _AtServersEnd(Rule):
+class _ServerEndRule(Rule):
     """A rule that is decided when the server has ended, or at the end of the capture.
 
     If the server ended first, the rule waits a moment for the client's records, because the client may have ended the
@@ -34,22 +34,22 @@ class _AtServersEnd(Rule):
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
         pipes = pipes_of(session)
         pipes.update(record, session, self.fold)
-        if record is not pipes.exited:
+        if record is not pipes.process_end:
             return ()
-        if pipes.is_server_first and pipes.server_gone_ns is not None and not pipes.is_client_behind:
+        if pipes.is_server_first and pipes.server_gone_ns is not None and not pipes.may_be_ended_by_client:
             until_ns = max(pipes.server_gone_ns + GRACE_NS + 1, record.t_ns)
-            self.later(until_ns, lambda: self._decided(pipes, session))
+            self.check_later(until_ns, lambda: self._check_end_once(pipes, session))
             return ()
-        return self._decided(pipes, session)
+        return self._check_end_once(pipes, session)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - the same for all endings
-        return self._decided(pipes_of(session), session)
+        return self._check_end_once(pipes_of(session), session)
 
-    def _decided(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
+    def _check_end_once(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
         """Returns the findings about the server's end on the first call, and none on later calls."""
-        if self.id in pipes.decided:
+        if self.id in pipes.decided_rules:
             return ()
-        pipes.decided.add(self.id)
+        pipes.decided_rules.add(self.id)
         return self._check_end(pipes, session)
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002
@@ -57,7 +57,7 @@ class _AtServersEnd(Rule):
         return ()
 
 
-class ServerDied(_AtServersEnd):
+class ServerDied(_ServerEndRule):
     """The server ends while requests of the client are unanswered.
 
     **Why it matters.** These calls never get an answer; hosts show them as hanging or as "connection closed".
@@ -77,17 +77,18 @@ class ServerDied(_AtServersEnd):
         if not pipes.has_died or pipes.server_end is None:
             return
         requests = ", ".join(
-            f"{_cut(call.request.method)} (id {_cut(call.request.id.text)})" for call in pipes.open[:3]
+            f"{_shortened(call.request.method)} (id {_shortened(call.request.id.text)})"
+            for call in pipes.open_calls[:3]
         )
         others = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
-        text = f"the server {_how(pipes)} before answering {requests}{others}"
-        if pipes.stderr:
-            text += f"; its last output on stderr is in record {pipes.stderr[-1]}"
-        related = (*(call.request.seq for call in pipes.open), *pipes.stderr)
+        text = f"the server {_end_phrase(pipes)} before answering {requests}{others}"
+        if pipes.stderr_seqs:
+            text += f"; its last output on stderr is in record {pipes.stderr_seqs[-1]}"
+        related = (*(call.request.seq for call in pipes.open_calls), *pipes.stderr_seqs)
         yield self.finding(pipes.server_end, text, session=session, related=related)
 
 
-class ServerLeft(_AtServersEnd):
+class ServerLeft(_ServerEndRule):
     """The server ends before the client has closed stdin, with all requests answered.
 
     **Why it matters.** This is legal, but normally the client decides when a session is over, and its next call will
@@ -108,10 +109,12 @@ class ServerLeft(_AtServersEnd):
     def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         has_left = pipes.is_server_first and not pipes.open_count and not pipes.is_ended_by_client
         if has_left and pipes.server_end is not None:
-            yield self.finding(pipes.server_end, f"the server {_how(pipes)} before the client did", session=session)
+            yield self.finding(
+                pipes.server_end, f"the server {_end_phrase(pipes)} before the client did", session=session
+            )
 
 
-class ExitStatus(_AtServersEnd):
+class ExitStatus(_ServerEndRule):
     """The server exits with a status other than 0, or is ended by a signal that the recorder did not pass on.
 
     **Why it matters.** Some hosts treat this as a crash and restart the server, or stop using it.
@@ -127,12 +130,12 @@ class ExitStatus(_AtServersEnd):
     source = "2024-11-05 basic/lifecycle"
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
-        if pipes.exited is None:
+        if pipes.process_end is None:
             return
-        status, signal = pipes.exited.members.get("status"), pipes.exited.members.get("signal")
-        is_sent = signal in pipes.signals or (pipes.is_client_behind and pipes.is_signalled)
+        status, signal = pipes.process_end.members.get("status"), pipes.process_end.members.get("signal")
+        is_sent = signal in pipes.signal_names or (pipes.may_be_ended_by_client and pipes.is_signalled)
         if (type(status) is int and status != 0) or (isinstance(signal, str) and not is_sent):
-            yield self.finding(pipes.exited, f"the server {_how(pipes)}", session=session)
+            yield self.finding(pipes.process_end, f"the server {_end_phrase(pipes)}", session=session)
 
 
 class ServerLingers(Rule):
@@ -156,31 +159,31 @@ class ServerLingers(Rule):
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
         pipes.update(record, session, self.fold)
-        if record is pipes.exited:
+        if record is pipes.process_end:
             yield from self._check_end(pipes, session, record, record.t_ns)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        if pipes.exited is None:
+        if pipes.process_end is None:
             # If the capture contains no process events, the server counts as ended when its stdout ends.
-            end_record = pipes.server_closed or pipes.client_closed
+            end_record = pipes.stdout_close or pipes.stdin_close
             yield from self._check_end(
-                pipes, session, end_record, ending.t_ns if end_record is pipes.client_closed else None
+                pipes, session, end_record, ending.t_ns if end_record is pipes.stdin_close else None
             )
 
     def _check_end(
         self, pipes: Pipes, session: Session, end_record: Record | None, until_ns: int | None
     ) -> Iterator[Finding]:
-        stdin_close = pipes.client_closed
+        stdin_close = pipes.stdin_close
         if stdin_close is None or end_record is None or pipes.is_server_first:
             return
         lingered_ns = (end_record.t_ns if until_ns is None else until_ns) - stdin_close.t_ns
         signal_delays_ns = [
             signal_ns - stdin_close.t_ns
-            for signal_ns in pipes.ending_ns
-            if PATIENT_NS <= signal_ns - stdin_close.t_ns <= lingered_ns
+            for signal_ns in pipes.ending_signals_ns
+            if MIN_PATIENT_WAIT_NS <= signal_ns - stdin_close.t_ns <= lingered_ns
         ]
-        if lingered_ns > LINGERING_NS:
+        if lingered_ns > MAX_LINGERING_NS:
             text = f"the server keeps running for {lingered_ns // 10**9} s after its stdin was closed"
         elif signal_delays_ns:
             text = f"the server ended only after a signal, {signal_delays_ns[-1] // 10**9} s after its stdin was closed"
@@ -219,14 +222,16 @@ class KilledFirst(Rule):
         if record.rec != "signal" or members.get("event") != "received" or members.get("origin") == "terminal":
             return
         # The server may get the signal directly as well, and end before the recorder passes it on.
-        is_first = pipes.ending_ns[:1] == [record.t_ns] and (pipes.server_gone_ns is None or pipes.is_client_behind)
-        stdin_close = pipes.client_closed
-        if members.get("name") not in _KILLS or not is_first:
+        is_first = pipes.ending_signals_ns[:1] == [record.t_ns] and (
+            pipes.server_gone_ns is None or pipes.may_be_ended_by_client
+        )
+        stdin_close = pipes.stdin_close
+        if members.get("name") not in _KILL_SIGNALS or not is_first:
             return
         if stdin_close is None:
             text = "the client signals the server to end before closing its stdin"
             yield self.finding(record, text, session=session)
-        elif record.t_ns - stdin_close.t_ns < HASTY_NS:
+        elif record.t_ns - stdin_close.t_ns < MIN_WAIT_NS:
             waited_ms = (record.t_ns - stdin_close.t_ns) // 10**6
             text = f"the client waits only {waited_ms} ms before it signals the server to end"
             yield self.finding(record, text, session=session, related=(stdin_close.seq,))
@@ -250,15 +255,15 @@ class WriteAfterClose(Rule):
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
         pipes.update(record, session, self.fold)
-        if pipes.client_closed is record:
-            self.watch(session, True)
+        if pipes.stdin_close is record:
+            self.set_watching(session, True)
         return iter(())
 
     def on_message(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
         if message.sender != "server" or isinstance(message, Invalid):
             return
-        stdin_close = pipes_of(context.session).client_closed
+        stdin_close = pipes_of(context.session).stdin_close
         if stdin_close is not None and stdin_close.seq < message.seq and context.answered is None:
             text = "the message is sent after the server's stdin was closed, and answers no open request"
             yield self.finding(context, text, related=(stdin_close.seq,))
@@ -287,12 +292,12 @@ class RequestWhileClosing(Rule):
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        stdin_close = pipes.client_closed
+        stdin_close = pipes.stdin_close
         if stdin_close is None or ending.reason == "open" or pipes.is_server_first:
             return
         open_requests = [
             call.request
-            for call in ending.left
+            for call in ending.unanswered
             if call.request.sender == "client"
             and call.outcome is Outcome.UNANSWERED
             and call.request.seq < stdin_close.seq
@@ -302,23 +307,23 @@ class RequestWhileClosing(Rule):
             verb = "is" if len(requests) == 1 else "are"
             text = f"the client closes stdin while {len(requests)} of its requests {verb} open"
             yield self.finding(
-                stdin_close, text, session=session, related=[request.seq for request in requests[:_NAMED]]
+                stdin_close, text, session=session, related=[request.seq for request in requests[:_MAX_NAMED_REQUESTS]]
             )
 
 
 # ---- shared by the rules
 
-_NAMED: Final = 8
+_MAX_NAMED_REQUESTS: Final = 8
 
 
-def _how(pipes: Pipes) -> str:
+def _end_phrase(pipes: Pipes) -> str:
     """Returns how the server ended, as a phrase for findings."""
-    members = pipes.exited.members if pipes.exited is not None else {}
+    members = pipes.process_end.members if pipes.process_end is not None else {}
     status, signal = members.get("status"), members.get("signal")
     if isinstance(signal, str):
-        return f"ends by {_cut(signal)}"
+        return f"ends by {_shortened(signal)}"
     return f"ends with status {status}" if type(status) is int else "closes its stdout"
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.subscriptions import UPDATED, ResourceSubscription
 from analysis.protocol.revisions import HANDSHAKE_ERA
-from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule, Who
+from analysis.rules.base import NOTE, RACE_NS, WARNING, ResponsibleSide, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import is_replay
 from analysis.rules.support.eras import member
@@ -14,10 +14,10 @@ from analysis.rules.support.eras import member
 _POINTER: Final = "/params/uri"
 
 
-class _Update(Rule):
+class _UpdateRule(Rule):
     """The base class of the rules about updates."""
 
-    who: ClassVar[Who] = "server"
+    who: ClassVar[ResponsibleSide] = "server"
     versions = HANDSHAKE_ERA
     level = WARNING
     methods = frozenset({UPDATED, "resources/unsubscribe"})
@@ -35,16 +35,16 @@ class _Update(Rule):
         last_unsubscribe: dict[str, int] | None = session.memory.get(self.id)
         if last_unsubscribe and context.http is not None and context.message.t_ns <= last_unsubscribe["ns"] + RACE_NS:
             return ()  # the order between two streams is unknown
-        return self.updated(
+        return self.check_update(
             context, context.subscription if isinstance(context.subscription, ResourceSubscription) else None
         )
 
-    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def check_update(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         """Returns the findings about an update of a resource; `subscription` is None if the client has none to it."""
         raise NotImplementedError
 
 
-class UpdateWithoutSubscription(_Update):
+class UpdateWithoutSubscription(_UpdateRule):
     """A server announces a change of a resource to which the client has not subscribed.
 
     **Why it matters.** Clients drop it, or needlessly read a resource that they do not show. Often the server sends
@@ -62,7 +62,7 @@ class UpdateWithoutSubscription(_Update):
     needs_start = True
     source = "2024-11-05 schema ResourceUpdatedNotification"
 
-    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def check_update(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         session = context.session
         if subscription is not None and not subscription.is_refused:
             return ()
@@ -74,7 +74,7 @@ class UpdateWithoutSubscription(_Update):
         return [self.finding(context, "the client has not subscribed to this resource", pointer=_POINTER)]
 
 
-class UpdateAfterUnsubscribe(_Update):
+class UpdateAfterUnsubscribe(_UpdateRule):
     """A server announces a change of a resource although it has ended the subscription.
 
     **Why it matters.** The client has released the resource, but the server keeps watching it.
@@ -90,7 +90,7 @@ class UpdateAfterUnsubscribe(_Update):
     replaces = ("subscribe/update-without-subscription",)
     source = "2024-11-05 schema"
 
-    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def check_update(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         if subscription is None or subscription.is_open or subscription.is_refused:
             return ()
         session = context.session

@@ -13,26 +13,26 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.pipes import pipes_of
-from analysis.rules.support.tokens import WORD
+from analysis.rules.support.tokens import TOKEN_WORD
 from captures.record import Record
 
 SLOW_NS: Final = 30_000_000_000
 """A response that takes longer than this is slow."""
 SLOW_PING_NS: Final = 5_000_000_000
 """A response to a ping that takes longer than this is slow."""
-PING_NS: Final = 10_000_000_000
+MAX_PING_WAIT_NS: Final = 10_000_000_000
 """How long a side that sends other messages may leave a ping unanswered."""
-UNCANCELLED_NS: Final = 60_000_000_000
+MAX_UNCANCELLED_NS: Final = 60_000_000_000
 """How long a request may stay open while its sender continues with other requests, before it should be cancelled."""
 
 _MAX_REMEMBERED_REQUESTS: Final = 10_000
-_WATCHED: Final = 1_000
+_MAX_WATCHED_PINGS: Final = 1_000
 _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
 
 
-class Late(NamedTuple):
+class OpenRequest(NamedTuple):
     """A request that is open at the end."""
 
     call: Call
@@ -42,7 +42,7 @@ class Late(NamedTuple):
     """How much time the receiver had to respond."""
 
 
-class _AtEnd(Rule):
+class _OpenRequestRule(Rule):
     """A rule about requests that are open at the end."""
 
     at_end = True
@@ -51,32 +51,32 @@ class _AtEnd(Rule):
         pipes_of(session).update(record, session, self.fold)
         return iter(())
 
-    def open(self, session: Session, ending: CaptureEnd) -> Iterator[Late]:
+    def open_requests(self, session: Session, ending: CaptureEnd) -> Iterator[OpenRequest]:
         """Yields the open requests that should have a response: not cancelled, or only after they had failed."""
         pipes = pipes_of(session)
-        for call in ending.left:
+        for call in ending.unanswered:
             request = call.request
             if call.outcome is not Outcome.UNANSWERED or request.method in ENDLESS or pipes.has_gap:
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an unjudged frame may contain the response
-            until_ns, request_context = ending.t_ns, _seen_request(session, request, self.fold)
+            until_ns, request_context = ending.t_ns, _request_context(session, request, self.fold)
             if session.is_http:
                 is_due = call.cancelled_ns is None  # otherwise, it was open for as long as its client waited
-                if request_context.http is None or (is_due and _is_for_http(request_context)):
+                if request_context.http is None or (is_due and _is_reported_by_http(request_context)):
                     continue
                 if request_context.http.ended_by not in (None, "proxy") or request.sender == "server":
                     until_ns = session.last_ns  # only messages show that the receiver was still there
             ends_ns = (call.cancelled_ns, pipes.client_gone_ns, pipes.server_gone_ns)
             until_ns = min([until_ns, *(end_ns for end_ns in ends_ns if end_ns is not None)])
-            yield Late(call, request_context, until_ns - call.started_ns)
+            yield OpenRequest(call, request_context, until_ns - call.started_ns)
 
-    def unanswered(self, session: Session, ending: CaptureEnd) -> Iterator[Late]:
+    def unanswered_requests(self, session: Session, ending: CaptureEnd) -> Iterator[OpenRequest]:
         """Yields the open requests whose sender has waited long enough, and whose receiver could have responded."""
         if ending.reason == "open" or not ending.is_clear:
             return  # the response may have been lost
         pipes = pipes_of(session)
-        for open_request in self.open(session, ending):
+        for open_request in self.open_requests(session, ending):
             request = open_request.call.request
             is_probe = request.method == "server/discover" and session.last_initialize > request.seq
             has_died = pipes.has_died or (pipes.is_server_first and request.sender == "client")
@@ -84,7 +84,7 @@ class _AtEnd(Rule):
                 yield open_request
 
 
-class Unanswered(_AtEnd):
+class Unanswered(_OpenRequestRule):
     """A request has no response when the session ends.
 
     **Why it matters.** The caller waits forever, or until its own timeout.
@@ -103,25 +103,25 @@ class Unanswered(_AtEnd):
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
-            for open_request in self.open(session, ending):
+            for open_request in self.open_requests(session, ending):
                 text = with_guess(
-                    f"{_name(open_request.call.request)} is still pending", open_request.call.probable_answer
+                    f"{_request_name(open_request.call.request)} is still pending", open_request.call.probable_answer
                 )
                 yield self.finding(open_request.context, text, level=NOTE, blames="unknown")
             return
         pings = session.memory.get(PingUnanswered.id) or _Pings()
-        for open_request in self.unanswered(session, ending):
+        for open_request in self.unanswered_requests(session, ending):
             request = open_request.call.request
-            if request.method == "tasks/result" and not _is_over(session, request, self.fold):
+            if request.method == "tasks/result" and not _is_task_over(session, request, self.fold):
                 continue  # the request waits until its task has ended
-            if request.seq not in pings.reported:
+            if request.seq not in pings.reported_seqs:
                 # If the recorder of an HTTP server was killed, a response may have come after that.
                 may_follow = ending.reason == "killed" and session.is_http
                 blames: Blames = "unknown" if may_follow else other_side(request.sender)
-                yield self.finding(open_request.context, _has_no_answer(open_request), blames=blames)
+                yield self.finding(open_request.context, _unanswered_text(open_request), blames=blames)
 
 
-class InitializeUnanswered(_AtEnd):
+class InitializeUnanswered(_OpenRequestRule):
     """`initialize` has no response when the session ends.
 
     **Why it matters.** The session cannot start: to the user, the server does not work at all.
@@ -137,24 +137,26 @@ class InitializeUnanswered(_AtEnd):
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
     replaces = ("timeout/unanswered",)
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "2024-11-05 basic/lifecycle"
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        for open_request in self.unanswered(session, ending):
+        for open_request in self.unanswered_requests(session, ending):
             request = open_request.call.request
-            if request.method == "initialize" and request.sender == "client" and _holds(self, open_request.context):
-                yield self._found(open_request)
+            if request.method == "initialize" and request.sender == "client" and _applies(self, open_request.context):
+                yield self._unanswered_finding(open_request)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for call in http.unawaited:
             if call.request.method == "initialize" and call.outcome is Outcome.UNANSWERED:
                 waited_ns = (call.cancelled_ns or call.started_ns) - call.started_ns
                 if waited_ns >= RACE_NS:
-                    yield self._found(Late(call, _seen_request(session, call.request, self.fold), waited_ns))
+                    yield self._unanswered_finding(
+                        OpenRequest(call, _request_context(session, call.request, self.fold), waited_ns)
+                    )
 
-    def _found(self, open_request: Late) -> Finding:
-        text = f"initialize is still unanswered after {_waited(open_request.waited_ns)}"
+    def _unanswered_finding(self, open_request: OpenRequest) -> Finding:
+        text = f"initialize is still unanswered after {_waiting_time(open_request.waited_ns)}"
         return self.finding(open_request.context, with_guess(text, open_request.call.probable_answer))
 
 
@@ -162,11 +164,11 @@ class _Pings:
     """The pings of a session that will be checked, and those that were reported."""
 
     def __init__(self) -> None:
-        self.watched = 0
-        self.reported: set[int] = set()
+        self.watched_count = 0
+        self.reported_seqs: set[int] = set()
 
 
-class PingUnanswered(_AtEnd):
+class PingUnanswered(_OpenRequestRule):
     """A ping gets no response, although its receiver sends other messages.
 
     **Why it matters.** A ping checks whether the other side is alive. Hosts that get no response close the connection.
@@ -191,37 +193,37 @@ class PingUnanswered(_AtEnd):
         if request is None or not request.id.pairs:
             return ()
         pings: _Pings = self.state_for(context.session, _Pings)
-        if pings.watched < _WATCHED:
-            pings.watched += 1
-            self.later(request.t_ns + PING_NS, lambda: self._check_request(context.session, request))
+        if pings.watched_count < _MAX_WATCHED_PINGS:
+            pings.watched_count += 1
+            self.check_later(request.t_ns + MAX_PING_WAIT_NS, lambda: self._check_request(context.session, request))
         return ()
 
     def _check_request(self, session: Session, request: Request) -> Iterator[Finding]:
         """Check a ping ten seconds after it was sent."""
         pings: _Pings = self.state_for(session, _Pings)
-        pings.watched -= 1
+        pings.watched_count -= 1
         sender, seq = request.sender, request.seq
         receiver, pipes, key = other_side(sender), pipes_of(session), RequestKey(request.frames[0].exchange, request.id)
         call = self.fold.tables[sender].get(key)
         if call is None or call.request is not request or not call.is_due:
             return
-        context = _seen_request(session, request, self.fold)
+        context = _request_context(session, request, self.fold)
         may_be_lost = session.lost_seq >= seq  # the response may have been lost
         is_gone = may_be_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
-        is_explained = _is_for_http(context) or session.unjudged.get(receiver, -1) > seq
+        is_explained = _is_reported_by_http(context) or session.unjudged.get(receiver, -1) > seq
         if is_gone or is_explained or session.last_seq.get(receiver, -1) < seq:
             return
-        if len(pings.reported) < _MAX_REMEMBERED_REQUESTS:
-            pings.reported.add(seq)
-        text = f"{_name(request)} is still unanswered after 10 s, although the {receiver} sends other messages"
+        if len(pings.reported_seqs) < _MAX_REMEMBERED_REQUESTS:
+            pings.reported_seqs.add(seq)
+        text = f"{_request_name(request)} is still unanswered after 10 s, although the {receiver} sends other messages"
         yield self.finding(context, text, blames=receiver, related=(session.last_seq[receiver],))
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        reported_seqs = (session.memory.get(self.id) or _Pings()).reported
-        for open_request in self.unanswered(session, ending):
+        reported_seqs = (session.memory.get(self.id) or _Pings()).reported_seqs
+        for open_request in self.unanswered_requests(session, ending):
             request = open_request.call.request
-            if request.method == "ping" and request.seq not in reported_seqs and _holds(self, open_request.context):
-                text = _has_no_answer(open_request)
+            if request.method == "ping" and request.seq not in reported_seqs and _applies(self, open_request.context):
+                text = _unanswered_text(open_request)
                 yield self.finding(open_request.context, text, blames=other_side(request.sender))
 
 
@@ -246,7 +248,7 @@ class Slow(Rule):
         return hook != "notification" or method == "notifications/progress"
 
     def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
-        return WORD if hook == "request" else b""
+        return TOKEN_WORD if hook == "request" else b""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
@@ -254,7 +256,7 @@ class Slow(Rule):
             return ()
         token = request.meta["progressToken"]
         if isinstance(token, str) or type(token) is int:
-            progress_times: _Tokens = self.state_for(context.session, OrderedDict)
+            progress_times: _ProgressTimes = self.state_for(context.session, OrderedDict)
             progress_times[request.sender, id_of(token)] = (request.seq, request.t_ns)
             if len(progress_times) > _MAX_REMEMBERED_REQUESTS:
                 progress_times.popitem(last=False)
@@ -263,7 +265,7 @@ class Slow(Rule):
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         params = context.body.get("params")
         if isinstance(params, dict):
-            progress_times: _Tokens = self.state_for(context.session, OrderedDict)
+            progress_times: _ProgressTimes = self.state_for(context.session, OrderedDict)
             key = other_side(context.message.sender), id_of(params.get("progressToken"))
             if key in progress_times:
                 progress_times[key] = (progress_times[key][0], context.message.t_ns)
@@ -273,11 +275,11 @@ class Slow(Rule):
         call = context.answered
         if call is None or call.ended_ns is None or call.ended_ns - call.started_ns <= SLOW_PING_NS:
             return ()
-        return self._late(context, call, call.ended_ns)
+        return self._check_latency(context, call, call.ended_ns)
 
-    def _late(self, context: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
+    def _check_latency(self, context: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
         request, since_ns = call.request, call.started_ns
-        progress_times: _Tokens | None = context.session.memory.get(self.id)
+        progress_times: _ProgressTimes | None = context.session.memory.get(self.id)
         if progress_times:
             token = request.meta.get("progressToken")
             key = request.sender, id_of(token)
@@ -288,11 +290,11 @@ class Slow(Rule):
         limit = SLOW_PING_NS if request.method == "ping" else SLOW_NS
         if ended_ns - since_ns > limit and request.method not in _BLOCKING:
             start = "its request" if since_ns == call.started_ns else "the last progress"
-            text = f"{_name(request)} is answered {_seconds(ended_ns - since_ns)} after {start}"
+            text = f"{_request_name(request)} is answered {_seconds(ended_ns - since_ns)} after {start}"
             yield self.finding(context, text, related=(request.seq,))
 
 
-_Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
+_ProgressTimes = OrderedDict[tuple[Side, Id], tuple[int, int]]
 
 
 class AbandonedRequest(Rule):
@@ -316,31 +318,33 @@ class AbandonedRequest(Rule):
     level = NOTE
     impact = Impact.MESSAGE
     needs_time = True
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "2025-03-26 basic/lifecycle"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both senders
         return method == "notifications/cancelled"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        return () if context.cancelled is None else self._late_findings(context.session, context.cancelled)
+        return () if context.cancelled is None else self._abandonment_findings(context.session, context.cancelled)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for call in http.unawaited:
             if call.cancelled_seq is not None and http.over is not None and call.cancelled_seq == http.over.seq:
-                yield from self._late_findings(session, call, http)
+                yield from self._abandonment_findings(session, call, http)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        for call in ending.left if ending.reason != "open" else ():
+        for call in ending.unanswered if ending.reason != "open" else ():
             # The client left the stream, and could have resumed it.
             if call.is_ended_by_leaving:
-                yield from self._late_findings(session, call)
+                yield from self._abandonment_findings(session, call)
 
-    def _late_findings(self, session: Session, call: Call, http: HttpExchange | None = None) -> Iterator[Finding]:
+    def _abandonment_findings(
+        self, session: Session, call: Call, http: HttpExchange | None = None
+    ) -> Iterator[Finding]:
         request, waited_ns = call.request, call.abandoned_ns
         if waited_ns is None or call.outcome is not Outcome.CANCELLED:
             return  # other rules report requests that had already failed
-        context, receiver = _seen_request(session, request, self.fold), other_side(request.sender)
+        context, receiver = _request_context(session, request, self.fold), other_side(request.sender)
         http = http or context.http
         is_silent = (
             not (http.received or http.unrecorded)
@@ -348,7 +352,7 @@ class AbandonedRequest(Rule):
             else session.last_seq.get(receiver, -1) < request.seq
         )
         has_hung = is_silent and waited_ns >= SLOW_NS and (call.client_closed or timed_out(call.cancel_reason))
-        text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
+        text = f"{_call_name(request)} was abandoned after {_precise_seconds(waited_ns)}"
         text = with_guess(text + " without a message from the " + receiver if has_hung else text, call.probable_answer)
         related = (call.cancelled_seq,) if call.cancelled_seq is not None else ()
         # A slow server and an impatient client look the same, up to a point.
@@ -357,7 +361,7 @@ class AbandonedRequest(Rule):
         yield self.finding(context, text, level=level, blames=blames, related=related)
 
 
-class NeverCancelled(_AtEnd):
+class NeverCancelled(_OpenRequestRule):
     """A request stays open for more than a minute while its sender continues with others, but is never cancelled.
 
     **Why it matters.** The receiver works on a result that is no longer needed, or holds resources for the request.
@@ -378,19 +382,21 @@ class NeverCancelled(_AtEnd):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        for open_request in self.open(session, ending):
+        for open_request in self.open_requests(session, ending):
             request = open_request.call.request
             has_later_request = session.last_request.get(request.sender, -1) > request.seq
-            is_due = has_later_request and request.method not in _BLOCKING and _holds(self, open_request.context)
-            if is_due and open_request.waited_ns > UNCANCELLED_NS:
-                text = f"{_name(request)} was open for {_seconds(open_request.waited_ns)} without being cancelled"
+            is_due = has_later_request and request.method not in _BLOCKING and _applies(self, open_request.context)
+            if is_due and open_request.waited_ns > MAX_UNCANCELLED_NS:
+                text = (
+                    f"{_request_name(request)} was open for {_seconds(open_request.waited_ns)} without being cancelled"
+                )
                 yield self.finding(open_request.context, text)
 
 
 # ---- shared by the rules
 
 
-def _seen_request(session: Session, request: Request, fold: Fold) -> MessageContext:
+def _request_context(session: Session, request: Request, fold: Fold) -> MessageContext:
     """Returns the context of an open request, with its revision."""
     call = fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
     if call is None:
@@ -398,18 +404,18 @@ def _seen_request(session: Session, request: Request, fold: Fold) -> MessageCont
     return context_of(request, session, revision=call.revision, era=call.era, http=call.http)
 
 
-def _is_for_http(request_context: MessageContext) -> bool:
+def _is_reported_by_http(request_context: MessageContext) -> bool:
     """Whether a request is unanswered because its HTTP exchange ended, which rules of the group `http` report."""
     is_from_client, http = request_context.message.sender == "client", request_context.http
     has_ended = http is not None and http.ended_by not in (None, "proxy")
     return is_from_client and has_ended and not request_context.session.is_legacy
 
 
-def _holds(rule: Rule, context: MessageContext) -> bool:
+def _applies(rule: Rule, context: MessageContext) -> bool:
     return rule.versions.holds(context.rank, context.era)
 
 
-def _is_over(session: Session, request: Request, fold: Fold) -> bool:
+def _is_task_over(session: Session, request: Request, fold: Fold) -> bool:
     """Whether the task whose result a request asks for has ended, as far as the capture shows."""
     params = request.params
     task_id = params.get("taskId") if isinstance(params, dict) else None
@@ -417,32 +423,34 @@ def _is_over(session: Session, request: Request, fold: Fold) -> bool:
     return task is not None and task.is_over
 
 
-def _name(request: Request) -> str:
+def _request_name(request: Request) -> str:
     parts = [text if len(text) <= 60 else f"{text[:57]}…" for text in (request.method, request.id.text)]
     return f"{parts[0]} (id {parts[1]})"
 
 
-def _has_no_answer(open_request: Late) -> str:
-    text = f"{_name(open_request.call.request)} is still unanswered after {_waited(open_request.waited_ns)}"
+def _unanswered_text(open_request: OpenRequest) -> str:
+    text = (
+        f"{_request_name(open_request.call.request)} is still unanswered after {_waiting_time(open_request.waited_ns)}"
+    )
     return with_guess(text, open_request.call.probable_answer)
 
 
-def _call(request: Request) -> str:
+def _call_name(request: Request) -> str:
     """Returns the name of a request, with the tool that it calls."""
     params = request.params
     tool = params.get("name") if request.method == "tools/call" and isinstance(params, dict) else None
     if not isinstance(tool, str):
-        return _name(request)
+        return _request_name(request)
     return f"{request.method} {tool if len(tool) <= 60 else f'{tool[:57]}…'} (id {request.id.text[:60]})"
 
 
-def _precise(span_ns: int) -> str:
+def _precise_seconds(span_ns: int) -> str:
     return f"{span_ns / 1e9:.1f} s"
 
 
-def _waited(span_ns: int) -> str:
+def _waiting_time(span_ns: int) -> str:
     """Returns a time in seconds; a short one has a decimal, unlike the round limits at which clients give up."""
-    return _precise(span_ns) if span_ns < 10 * 10**9 and span_ns % 10**9 else _seconds(span_ns)
+    return _precise_seconds(span_ns) if span_ns < 10 * 10**9 and span_ns % 10**9 else _seconds(span_ns)
 
 
 def _seconds(span_ns: int) -> str:

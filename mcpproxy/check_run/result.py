@@ -122,9 +122,9 @@ class Totals:
     def count_finding(self, located: LocatedFinding) -> None:
         """Count a finding."""
         if located.accepted:
-            self.accepted += located.finding.stands_for
+            self.accepted += located.finding.finding_count
         else:
-            self.by[located.finding.level, located.finding.blames] += located.finding.stands_for
+            self.by[located.finding.level, located.finding.blames] += located.finding.finding_count
             if located.finding.rule == "timeout/abandoned-request":
                 self.abandoned += 1
                 self.first_abandoned = self.first_abandoned or located.finding

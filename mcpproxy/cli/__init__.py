@@ -38,7 +38,7 @@ COMMANDS = {
 }
 
 
-_OWN_GC_POLICY = ("serve", "up", "tui")
+_COMMANDS_WITH_OWN_GC = ("serve", "up", "tui")
 """The commands that relay traffic or draw screens; they decide themselves when to collect reference cycles."""
 
 
@@ -73,16 +73,16 @@ def dispatch(arguments: list[str]) -> int:
     from importlib import import_module
 
     from analysis.garbage import spare_collections
-    from mcpproxy.cli.diagnostics import guarded
+    from mcpproxy.cli.diagnostics import run_guarded
 
     if name == "serve":
         _end_on_ctrl_c()
     if name in COMMANDS:
-        if name not in _OWN_GC_POLICY:
+        if name not in _COMMANDS_WITH_OWN_GC:
             spare_collections()
         # Importing the module takes a tenth of a second, during which Ctrl-C must not print a traceback either.
-        return guarded(lambda operands: int(import_module(module_of(name)).run(operands)), arguments[1:], name)
-    return guarded(_about, arguments, "mcpproxy")
+        return run_guarded(lambda operands: int(import_module(module_of(name)).run(operands)), arguments[1:], name)
+    return run_guarded(_handle_non_command, arguments, "mcpproxy")
 
 
 def module_of(name: str) -> str:
@@ -101,7 +101,7 @@ def _end_on_ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _about(arguments: list[str]) -> int:
+def _handle_non_command(arguments: list[str]) -> int:
     """Answer `--help`, `help` and `--version`; report an unknown command."""
     from mcpproxy.cli.diagnostics import fail
     from mcpproxy.sanitise import sanitise
@@ -119,9 +119,9 @@ def _about(arguments: list[str]) -> int:
 
         sys.stdout.write(f"mcpproxy {__version__}\n")
         return 0
-    from mcpproxy.cli.other_words import SERVED_BY
+    from mcpproxy.cli.other_words import ADVICE_FOR_WORD
     from mcpproxy.wording.nearest import hint
 
-    if name in SERVED_BY:
-        return fail(f"there is no command {name}; {SERVED_BY[name]}")
+    if name in ADVICE_FOR_WORD:
+        return fail(f"there is no command {name}; {ADVICE_FOR_WORD[name]}")
     return fail(f"there is no command {sanitise(name, 64)}{hint(name, COMMANDS)}; mcpproxy --help lists them")

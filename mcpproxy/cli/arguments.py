@@ -19,10 +19,10 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.nearest import hint
 
 SHORT_FORM: Final = "the same as --format json"
-_BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_LEAST_MEMORY: Final = 64 << 20
+_UNIT_BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MIN_MEMORY_BYTES: Final = 64 << 20
 _MAX_MEMORY_BYTES: Final = 1 << 50
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def count(text: str) -> int:
@@ -55,9 +55,9 @@ def memory(text: str) -> int:
         argparse.ArgumentTypeError: it is not a valid size.
     """
     match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
-    if not match or not _LEAST_MEMORY <= int(match[1]) * _BYTES[match[2]] <= _MAX_MEMORY_BYTES:
+    if not match or not _MIN_MEMORY_BYTES <= int(match[1]) * _UNIT_BYTES[match[2]] <= _MAX_MEMORY_BYTES:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a size of at least 64M, such as 512M or 4G")
-    return int(match[1]) * _BYTES[match[2]]
+    return int(match[1]) * _UNIT_BYTES[match[2]]
 
 
 def age(text: str) -> int:
@@ -69,7 +69,7 @@ def age(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not an age such as 30d, 12h or 90m")
-    return int(match[1]) * _SECONDS[match[2]]
+    return int(match[1]) * _UNIT_SECONDS[match[2]]
 
 
 def moment(text: str) -> int:
@@ -81,7 +81,7 @@ def moment(text: str) -> int:
     return _moment(text, timedelta())
 
 
-def latest(text: str) -> int:
+def span_end(text: str) -> int:
     """Parse the end of a time span like `moment`, but read a date without a time as the end of that day."""
     return _moment(text, timedelta(days=1))
 
@@ -99,7 +99,7 @@ def _moment(text: str, date_offset: timedelta) -> int:
         ) from None
 
 
-_UNKNOWN: Final = "unrecognized arguments: "
+_UNRECOGNIZED_PREFIX: Final = "unrecognized arguments: "
 """The beginning of argparse's message about options that a command does not have."""
 
 
@@ -122,7 +122,7 @@ class Parser(argparse.ArgumentParser):
         set_up_stdout(getattr(options, "format", "text"))
         return options
 
-    def parse_mixed(self, args: list[str]) -> argparse.Namespace:
+    def parse_intermixed(self, args: list[str]) -> argparse.Namespace:
         """Parse arguments in which options and operands of several kinds may be mixed."""
         set_up_stdout("text")
         return self.parse_intermixed_args(args)
@@ -136,7 +136,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line about the error; argparse itself would also print the usage."""
-        unknown_options = message.removeprefix(_UNKNOWN)
+        unknown_options = message.removeprefix(_UNRECOGNIZED_PREFIX)
         option = unknown_options.split(" ", 1)[0].partition("=")[0]
         suggestion = (
             hint(option, self._option_string_actions) if unknown_options != message and option.startswith("--") else ""

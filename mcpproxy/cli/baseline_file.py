@@ -20,13 +20,13 @@ from mcpproxy.importers.source import read_lines
 from mcpproxy.wording.counts import count_text
 
 
-def baseline_in(name: str) -> Baseline:
+def read_baseline(name: str) -> Baseline:
     """Read a baseline file.
 
     Raises:
         CaptureError: the file cannot be read, or is not a baseline.
     """
-    return Baseline(_read(name))
+    return Baseline(_read_entries(name))
 
 
 class NewBaseline:
@@ -40,28 +40,28 @@ class NewBaseline:
         """
         self._name = name
         self._folder = os.path.dirname(os.path.abspath(name))
-        self._old = _read(name) if os.path.lexists(name) else {}
-        self._new: dict[str, dict[str, Any]] = {}
+        self._old_entries = _read_entries(name) if os.path.lexists(name) else {}
+        self._new_entries: dict[str, dict[str, Any]] = {}
 
     @property
-    def accepted(self) -> Baseline:
+    def accepted_findings(self) -> Baseline:
         """The baseline that the file contains now."""
-        return Baseline(self._old)
+        return Baseline(self._old_entries)
 
-    def add(self, located: LocatedFinding) -> None:
+    def accept(self, located: LocatedFinding) -> None:
         """Accept a finding in later runs.
 
         Raises:
             CaptureError: there are too many distinct findings.
         """
-        if located.fingerprint in self._new:
+        if located.fingerprint in self._new_entries:
             return
-        if len(self._new) == MAX_FINGERPRINTS:
+        if len(self._new_entries) == MAX_FINGERPRINTS:
             raise CaptureError(
                 f"cannot write the baseline {self._name}: there are more than {MAX_FINGERPRINTS:,} findings; "
                 "use --rule, --ignore or --filter to select fewer"
             )
-        self._new[located.fingerprint] = self._entry(located, self._old.get(located.fingerprint, {}))
+        self._new_entries[located.fingerprint] = self._entry(located, self._old_entries.get(located.fingerprint, {}))
 
     def write(self) -> str:
         """Replace the file atomically; returns a summary of the changes.
@@ -69,11 +69,14 @@ class NewBaseline:
         Raises:
             CaptureError: it cannot be written.
         """
-        rows = sorted(self._new.items(), key=lambda item: (item[1]["rule"], item[1]["method"] or "", item[0]))
-        with _replaced(self._name) as file:
+        rows = sorted(self._new_entries.items(), key=lambda item: (item[1]["rule"], item[1]["method"] or "", item[0]))
+        with _replacement_file(self._name) as file:
             # Rows are ASCII: a peer's text cannot send control characters to a terminal that displays the file.
             file.writelines(json.dumps(row).encode() + b"\n" for _, row in rows)
-        added, removed = self._new.keys() - self._old.keys(), self._old.keys() - self._new.keys()
+        added, removed = (
+            self._new_entries.keys() - self._old_entries.keys(),
+            self._old_entries.keys() - self._new_entries.keys(),
+        )
         count = count_text(len(rows), "entry", "entries")
         return f"{count} in the baseline {self._name}: {len(added):,} new, {len(removed):,} gone"
 
@@ -93,7 +96,7 @@ class NewBaseline:
         }
 
 
-def _read(name: str) -> dict[str, dict[str, Any]]:
+def _read_entries(name: str) -> dict[str, dict[str, Any]]:
     try:
         with open(name, "rb") as file:
             return entries(read_lines(file))
@@ -104,7 +107,7 @@ def _read(name: str) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def _replaced(name: str) -> Iterator[BinaryIO]:
+def _replacement_file(name: str) -> Iterator[BinaryIO]:
     """Yield a temporary file that replaces `name` at the end, with the same mode; a symbolic link stays a link."""
     target = Path(os.path.realpath(name))
     temporary_path = target.with_name(f".{target.name}.{os.urandom(4).hex()}")

@@ -35,15 +35,15 @@ def run(arguments: list[str]) -> int:
     no_folder_text = "no directory: neither HOME nor XDG_CACHE_HOME is a directory that DuckDB can open"
     place = no_folder_text if folder is None else sanitise(str(folder))
     sys.stdout.write(f"{count_text(row_cache.files, 'file')}, {size(row_cache.bytes)} deleted in {place}\n")
-    code = _left(row_cache.undeleted, place)
+    code = _report_undeleted(row_cache.undeleted, place)
     screen_cache = output_cache.clear()
     if screen_cache.files or screen_cache.undeleted:
         place = sanitise(str(summary.directory()))
         sys.stdout.write(f"{count_text(screen_cache.files, 'file')}, {size(screen_cache.bytes)} deleted in {place}\n")
-        code = max(code, _left(screen_cache.undeleted, place))
+        code = max(code, _report_undeleted(screen_cache.undeleted, place))
     return code
 
 
-def _left(count: int, place: str) -> int:
+def _report_undeleted(count: int, place: str) -> int:
     """Report files that could not be deleted; returns the exit code."""
     return fail(f"cannot delete {count_text(count, 'file')} in {place}") if count else int(Exit.FINE)

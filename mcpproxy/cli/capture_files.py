@@ -19,9 +19,9 @@ from mcpproxy.importers.conversations import Output
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
-BATCH: Final = 64 << 10
+BATCH_BYTES: Final = 64 << 10
 """Lines are written in batches of about this many bytes."""
-MAX_LISTED_REFUSALS: Final = 3
+MAX_REPORTED_FAILURES: Final = 3
 """How many captures that cannot be created are reported one by one: on a full disk, every capture fails."""
 MAX_STEM_CHARS: Final = 56
 """The maximum length of a name, in characters, to which a number is appended."""
@@ -48,20 +48,20 @@ class CaptureFiles:
     def __init__(self, output: str | None) -> None:
         """`output` is a new file, a folder, or None for the default folder of captures; see `check_output`."""
         self._output = output
-        self._open: list[_CaptureFile] = []
-        self._swept: set[Path] = set()
+        self._open_files: list[_CaptureFile] = []
+        self._swept_folders: set[Path] = set()
         """Folders from which the leftovers of killed imports have been removed."""
         self._report_error: OSError | None = None
         """The error that prevented captures from being listed on stdout."""
-        self._refused = 0
+        self._failure_count = 0
         """The number of captures that could not be created."""
-        self._uses: dict[str, int] = {}
+        self._name_counts: dict[str, int] = {}
         """How many captures have each name."""
-        self._waiting: _CaptureFile | None = None
+        self._unpublished_file: _CaptureFile | None = None
         """The complete capture for a single output file. It is published at the end, if no other capture followed."""
         self.count = 0
         """The number of published captures."""
-        self.code = int(Exit.FINE)
+        self.exit_code = int(Exit.FINE)
         """The exit code of the import: `CANNOT_CREATE` if a capture could not be created."""
 
     def __enter__(self) -> Self:
@@ -70,12 +70,12 @@ class CaptureFiles:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if error is None and self._waiting is not None:
-            self._publish(self._waiting)
-        for file in list(self._open):
+        if error is None and self._unpublished_file is not None:
+            self._publish(self._unpublished_file)
+        for file in list(self._open_files):
             file.discard()
-        if error is None and self._refused > MAX_LISTED_REFUSALS:
-            fail(f"cannot create {count_text(self._refused - MAX_LISTED_REFUSALS, 'more capture')}")
+        if error is None and self._failure_count > MAX_REPORTED_FAILURES:
+            fail(f"cannot create {count_text(self._failure_count - MAX_REPORTED_FAILURES, 'more capture')}")
 
     def check_report(self) -> None:
         """Raises the error that prevented captures from being listed on stdout, if any.
@@ -90,10 +90,10 @@ class CaptureFiles:
         if error is not None:
             raise CaptureError(f"the captures were written, but cannot be listed on stdout: {error.strerror}")
 
-    def opened(self, path: Path) -> AbstractContextManager[CaptureFile]:
+    def open_capture(self, path: Path) -> AbstractContextManager[CaptureFile]:
         """Returns a new capture at `path`. The first call for each folder removes the leftovers of killed processes."""
-        sweeps = path.parent not in self._swept
-        self._swept.add(path.parent)
+        sweeps = path.parent not in self._swept_folders
+        self._swept_folders.add(path.parent)
         return new_capture(path, sweeps=sweeps)
 
     def report(self, line: str) -> None:
@@ -122,15 +122,15 @@ class CaptureFiles:
         try:
             file = _CaptureFile(self, Path(self._path(name, wall_ns)))
         except CannotCreate as error:
-            self._refuse(error)
-            return _NoFile()
-        self._open.append(file)
+            self._report_failure(error)
+            return _NullOutput()
+        self._open_files.append(file)
         return file
 
     def close(self, file: "_CaptureFile") -> None:
         """Publishes a capture. If the output is a single file, that waits for the end of the import."""
         if self._is_file:
-            self._waiting = file
+            self._unpublished_file = file
         else:
             self._publish(file)
 
@@ -140,7 +140,7 @@ class CaptureFiles:
 
     def forget(self, file: "_CaptureFile") -> None:
         """Removes a capture that was published or deleted from the list of open captures."""
-        self._open.remove(file)
+        self._open_files.remove(file)
 
     @property
     def _is_file(self) -> bool:
@@ -152,11 +152,11 @@ class CaptureFiles:
         if self._output is None:
             return choose_path(None, os.path.join(captures_root(), safe_name(name)), wall_ns or now_ns, say)
         if self._is_file:
-            if self._uses:
+            if self._name_counts:
                 raise CaptureError(
                     f"cannot write {self._output}: the log contains several conversations, so -o must name a folder"
                 )
-            self._uses[name] = 1
+            self._name_counts[name] = 1
             return choose_path(self._output, "", now_ns)
         path = choose_path(os.path.join(self._output, self._free_name(name)), "", now_ns)
         if os.path.lexists(path):
@@ -166,12 +166,12 @@ class CaptureFiles:
     def _free_name(self, name: str) -> str:
         """Returns a file name that no other capture of this import has."""
         stem = safe_name(name)
-        uses = self._uses[stem] = self._uses.get(stem, 0) + 1
-        while uses > 1 and (numbered_stem := f"{stem[:MAX_STEM_CHARS]}-{uses}") in self._uses:
-            uses = self._uses[stem] = uses + 1
+        uses = self._name_counts[stem] = self._name_counts.get(stem, 0) + 1
+        while uses > 1 and (numbered_stem := f"{stem[:MAX_STEM_CHARS]}-{uses}") in self._name_counts:
+            uses = self._name_counts[stem] = uses + 1
         if uses == 1:
             return file_name(stem)
-        self._uses[numbered_stem] = 1
+        self._name_counts[numbered_stem] = 1
         return file_name(numbered_stem)
 
     def _publish(self, file: "_CaptureFile") -> None:
@@ -179,19 +179,19 @@ class CaptureFiles:
         try:
             file.publish()
         except CannotCreate as error:
-            self._refuse(error)
+            self._report_failure(error)
         else:
             self.count += 1
 
-    def _refuse(self, error: CannotCreate) -> None:
+    def _report_failure(self, error: CannotCreate) -> None:
         """Counts a capture that cannot be created; reports the first few."""
-        self._refused += 1
-        self.code = int(Exit.CANNOT_CREATE)
-        if self._refused <= MAX_LISTED_REFUSALS:
+        self._failure_count += 1
+        self.exit_code = int(Exit.CANNOT_CREATE)
+        if self._failure_count <= MAX_REPORTED_FAILURES:
             fail(str(error), Exit.CANNOT_CREATE)
 
 
-class _NoFile:
+class _NullOutput:
     """The output in place of a capture that could not be created; it drops every line."""
 
     def append(self, line: bytes) -> None:
@@ -210,9 +210,9 @@ class _CaptureFile:
     def __init__(self, files: CaptureFiles, path: Path) -> None:
         self._files, self._path = files, path
         self._stack = ExitStack()
-        self._capture = self._stack.enter_context(files.opened(path))
+        self._capture = self._stack.enter_context(files.open_capture(path))
         self._batch: list[bytes] = []
-        self._size = self._lines = 0
+        self._batch_bytes = self._line_count = 0
 
     def append(self, line: bytes) -> None:
         """Adds a line.
@@ -221,9 +221,9 @@ class _CaptureFile:
             CannotCreate: it cannot be written.
         """
         self._batch.append(line)
-        self._lines += 1
-        self._size += len(line)
-        if self._size >= BATCH:
+        self._line_count += 1
+        self._batch_bytes += len(line)
+        if self._batch_bytes >= BATCH_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -245,7 +245,7 @@ class _CaptureFile:
         self._flush()
         size = self._capture.size
         self._stack.close()
-        contents = count_text(self._lines, "record")
+        contents = count_text(self._line_count, "record")
         hint = f"`{self._files.command_for(self._path)}` shows it"
         self._files.report(written_line(self._path, contents, size, hint))
 
@@ -256,7 +256,7 @@ class _CaptureFile:
             if not self._stack.__exit__(*sys.exc_info()):  # raises CannotCreate if the disk is full
                 raise
         self._batch.clear()
-        self._size = 0
+        self._batch_bytes = 0
 
 
 class _DiscardedCapture(Exception):

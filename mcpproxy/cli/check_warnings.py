@@ -17,7 +17,7 @@ def say_damage(damage: Damage, name: Path) -> None:
     )
 
 
-def say_ended(outcome: CheckOutcome) -> bool:
+def say_outcome(outcome: CheckOutcome) -> bool:
     """Report what a capture lacks and which rules failed; returns whether the whole capture could be checked."""
     name = sanitise(str(outcome.capture))
     if outcome.begins_at:

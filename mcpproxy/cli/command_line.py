@@ -26,7 +26,7 @@ Values = Literal[
 folder, a file, a rule or a pattern of rules, a verdict of `doctor`, an SQL view or table, or any text.
 """
 
-_VALUES: Final[dict[str, Values]] = {
+_VALUES_OF_METAVAR: Final[dict[str, Values]] = {
     "FILE": "paths",
     "FILE|DIR/": "paths",
     "CAPTURE": "captures",
@@ -37,7 +37,7 @@ _VALUES: Final[dict[str, Values]] = {
     "VERDICT": "verdicts",
     "VIEW": "views",
 }
-_ROW: Final = re.compile(
+_OPTION_ROW: Final = re.compile(
     r"^  (?P<name>--[a-z-]+)(?: (?P<metavar>\S+))? {2,}(?P<help>\S.*(?:\n {8,}\S.*)*)$", re.MULTILINE
 )
 
@@ -59,7 +59,7 @@ class Option(NamedTuple):
         """The kind of value that it accepts."""
         if self.words:
             return "words"
-        return _VALUES.get(self.metavar, "text") if self.metavar else "none"
+        return _VALUES_OF_METAVAR.get(self.metavar, "text") if self.metavar else "none"
 
 
 class Grammar(NamedTuple):
@@ -80,7 +80,7 @@ def rule_patterns() -> list[str]:
     return [*dict.fromkeys(f"{rule.partition('/')[0]}/*" for rule in ids), *ids]
 
 
-def verdicts() -> list[str]:
+def verdict_ids() -> list[str]:
     """Return the ids of all verdicts of `doctor`."""
     return [verdict.id for verdict in VERDICTS]
 
@@ -88,11 +88,12 @@ def verdicts() -> list[str]:
 def grammars() -> list[Grammar]:
     """Return the grammar of every command, in the order of `mcpproxy --help`."""
     return [
-        _of_run(COMMANDS[name]) if name == "run" else _of_parser(name, summary) for name, summary in COMMANDS.items()
+        _grammar_of_run(COMMANDS[name]) if name == "run" else _grammar_of_parser(name, summary)
+        for name, summary in COMMANDS.items()
     ]
 
 
-def _of_parser(name: str, summary: str) -> Grammar:
+def _grammar_of_parser(name: str, summary: str) -> Grammar:
     parser: argparse.ArgumentParser = import_module(module_of(name)).parser()
     options = tuple(_option(action) for action in parser._actions if action.option_strings)
     words: list[str] = []
@@ -119,11 +120,11 @@ def _option(action: argparse.Action) -> Option:
     return Option(tuple(action.option_strings), action.help or "", metavar, words)
 
 
-def _of_run(summary: str) -> Grammar:
+def _grammar_of_run(summary: str) -> Grammar:
     from mcpproxy.cli import run
 
     options = []
-    for row in _ROW.finditer(run.__doc__ or ""):
+    for row in _OPTION_ROW.finditer(run.__doc__ or ""):
         words = run._CHOICES.get(row["name"], ())
         names = ("-h", "--help") if row["name"] == "--help" else (row["name"],)
         options.append(Option(names, " ".join(row["help"].split()), "" if words else row["metavar"] or "", words))

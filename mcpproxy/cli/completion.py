@@ -19,7 +19,7 @@ from typing import Final
 from analysis.store.reference import relation_names
 from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.command_line import Grammar, Option, grammars, rule_patterns, verdicts
+from mcpproxy.cli.command_line import Grammar, Option, grammars, rule_patterns, verdict_ids
 from mcpproxy.cli.diagnostics import Exit
 
 HELP: Final = Grammar("help", "explain a command", (), "words", tuple(COMMANDS))
@@ -169,7 +169,7 @@ _BASH_OPERANDS = {
 }
 
 
-def bash(commands: list[Grammar]) -> str:
+def bash_script(commands: list[Grammar]) -> str:
     """Return the completion script for bash."""
     values, options, operands = [], [], []
     for command in commands:
@@ -185,15 +185,15 @@ def bash(commands: list[Grammar]) -> str:
                 'elif ((operands == 1)); then _mcpproxy_names "$current"; fi'
             )
         operands += [f"{command.name}) {action} ;;"] if action else []
-    return _filled(
+    return _fill_template(
         _BASH,
         COMMANDS=[shlex.quote(" ".join([*(command.name for command in commands), "--help", "--version"]))],
-        VALUES=_indented(values, 12),
-        OPTIONS=_indented(options, 16),
-        OPERANDS=_indented(operands, 8),
+        VALUES=_indent(values, 12),
+        OPTIONS=_indent(options, 16),
+        OPERANDS=_indent(operands, 8),
         RULES=[shlex.quote(" ".join(rule_patterns()))],
         VIEWS=[shlex.quote(" ".join(relation_names()))],
-        VERDICTS=[shlex.quote(" ".join(verdicts()))],
+        VERDICTS=[shlex.quote(" ".join(verdict_ids()))],
     )
 
 
@@ -284,7 +284,7 @@ _ZSH_OPERANDS = {
 }
 
 
-def zsh(commands: list[Grammar]) -> str:
+def zsh_script(commands: list[Grammar]) -> str:
     """Return the completion script for zsh."""
     branches = []
     for command in commands:
@@ -294,13 +294,13 @@ def zsh(commands: list[Grammar]) -> str:
         specs += [shlex.quote("2:server:_mcpproxy_names")] if command.operands == "word and server" else []
         branches.append(f"{command.name})\n    _arguments -s -S " + " \\\n        ".join(specs) + " && ret=0\n    ;;")
     descriptions = [shlex.quote(f"{command.name}:{command.summary}") for command in commands]
-    return _filled(
+    return _fill_template(
         _ZSH,
-        COMMANDS=_indented(descriptions, 8),
-        ARGUMENTS=_indented("\n".join(branches).splitlines(), 8),
+        COMMANDS=_indent(descriptions, 8),
+        ARGUMENTS=_indent("\n".join(branches).splitlines(), 8),
         RULES=[shlex.join(rule_patterns())],
         VIEWS=[shlex.join(relation_names())],
-        VERDICTS=[shlex.join(verdicts())],
+        VERDICTS=[shlex.join(verdict_ids())],
     )
 
 
@@ -404,7 +404,7 @@ _FISH_CAPTURES = f"'(__mcpproxy_names; {_FISH_PATHS})'"
 _FISH_FOLDERS = r"'(__mcpproxy_paths \'/(?:\t.*)?$\')'"
 
 
-def fish(commands: list[Grammar]) -> str:
+def fish_script(commands: list[Grammar]) -> str:
     """Return the completion script for fish."""
     lines = []
     for command in commands:
@@ -427,12 +427,12 @@ def fish(commands: list[Grammar]) -> str:
         elif command.operands == "server":
             lines.append(f"{prefix} -a '--' -d {_fish_text('the server command follows')}")
             lines.append(f"complete -c mcpproxy -n '__mcpproxy_after_dashes {command.name}' -a '(__mcpproxy_server)'")
-    return _filled(
+    return _fill_template(
         _FISH,
         COMMANDS=lines,
         RULES=[shlex.join(rule_patterns())],
         VIEWS=[shlex.join(relation_names())],
-        VERDICTS=[shlex.join(verdicts())],
+        VERDICTS=[shlex.join(verdict_ids())],
     )
 
 
@@ -462,15 +462,15 @@ def _fish_text(text: str) -> str:
 # ---- all
 
 
-def _indented(lines: Iterable[str], width: int) -> list[str]:
+def _indent(lines: Iterable[str], width: int) -> list[str]:
     return [" " * width + line for line in lines]
 
 
-def _filled(template: str, **blocks: list[str]) -> str:
+def _fill_template(template: str, **blocks: list[str]) -> str:
     for name, lines in blocks.items():
         template = template.replace(f"@{name}@", "\n".join(lines))
     return template
 
 
-SCRIPTS: dict[str, Callable[[list[Grammar]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+SCRIPTS: dict[str, Callable[[list[Grammar]], str]] = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
 """For each shell, the function that generates its script."""

@@ -26,7 +26,7 @@ from mcpproxy.sanitise import sanitise
 NAME: Final = "demo"
 """The server name of the capture."""
 
-_CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
+_EXIT_CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,12 +48,12 @@ def run(arguments: list[str]) -> int:
     path = _new_capture(directory)
     status, problem = _record(path)
     if problem:
-        return fail(f"the demo could not be recorded: {problem}", _CODES.get(status, Exit.USAGE))
+        return fail(f"the demo could not be recorded: {problem}", _EXIT_CODES.get(status, Exit.USAGE))
     from mcpproxy.cli import show
 
     exit_code = show.run([str(path)])
     sys.stdout.flush()
-    sys.stderr.write(_farewell(path, is_kept_elsewhere=directory is not None))
+    sys.stderr.write(_closing_text(path, is_kept_elsewhere=directory is not None))
     return exit_code
 
 
@@ -78,7 +78,7 @@ def _record(path: Path) -> tuple[int, str | None]:
     return status, f"{problem}: {sanitise(stderr_text, 400)}" if problem and stderr_text else problem
 
 
-def _farewell(path: Path, *, is_kept_elsewhere: bool) -> str:
+def _closing_text(path: Path, *, is_kept_elsewhere: bool) -> str:
     path_text = sanitise(str(path), 4096)
     program = sanitise(_own_command(), 4096)
     capture_word = sanitise(shlex.quote(str(path)), 4096) if is_kept_elsewhere else NAME

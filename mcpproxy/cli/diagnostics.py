@@ -37,19 +37,19 @@ class Exit(IntEnum):
     NOT_FOUND = 127
 
 
-_TO_START: Final = "\r\x1b[K"
+_CLEAR_LINE: Final = "\r\x1b[K"
 """Moves the cursor of a terminal to the start of the line, and clears the line."""
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
 _ending_signals: Final[list[int]] = []
 """The signals that asked the process to end, in order of arrival."""
-_names: Final[dict[str, str]] = {}
+_display_names: Final[dict[str, str]] = {}
 """The display name of each file that messages must not call by its path."""
 
 
 def say(message: str) -> None:
     """Write a line to stderr."""
-    _write(f"mcpproxy: {sanitise(_renamed(message), None)}\n")
+    _write(f"mcpproxy: {sanitise(_with_display_names(message), None)}\n")
 
 
 @contextmanager
@@ -59,19 +59,19 @@ def display_names(names: Mapping[str, str]) -> Iterator[None]:
     Raises:
         CaptureError: as raised in the block, with the names replaced.
     """
-    _names.update(names)
+    _display_names.update(names)
     try:
         yield
     except CaptureError as error:
-        error.args = tuple(_renamed(part) if isinstance(part, str) else part for part in error.args)
+        error.args = tuple(_with_display_names(part) if isinstance(part, str) else part for part in error.args)
         raise
     finally:
         for name in names:
-            _names.pop(name, None)
+            _display_names.pop(name, None)
 
 
-def _renamed(message: str) -> str:
-    for name, display_name in _names.items():
+def _with_display_names(message: str) -> str:
+    for name, display_name in _display_names.items():
         message = message.replace(name, display_name)
     return message
 
@@ -104,13 +104,13 @@ class Progress:
             # The last cell stays empty, because some terminals begin a new line after it.
             width = os.get_terminal_size(2).columns - 1
             text = sanitise(f"mcpproxy: {message}", None)
-            _write(f"{_TO_START}{fit_ends(text, width) if width > 0 else text}")
+            _write(f"{_CLEAR_LINE}{fit_ends(text, width) if width > 0 else text}")
             self._is_shown = True
 
     def clear(self) -> None:
         """Remove the progress line, so that other lines can be printed."""
         if self._is_shown:
-            _write(_TO_START)
+            _write(_CLEAR_LINE)
             self._is_shown = False
 
 
@@ -120,7 +120,7 @@ def fail(message: str, code: Exit = Exit.USAGE) -> int:
     return int(code)
 
 
-def guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
+def run_guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
     """Run a command; turns errors that a user can fix into one line, and a closed pipe into a silent exit.
 
     Args:
@@ -133,11 +133,11 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str], name: str
     """
     if sys.stdout is None:
         return fail("cannot print: stdout is closed")
-    with _ended_by_signals():
-        return _guarded(command, arguments, name)
+    with _handle_signals():
+        return _run_reporting_errors(command, arguments, name)
 
 
-def interrupt_of(error: BaseException) -> int | None:
+def signal_exit_code(error: BaseException) -> int | None:
     """Return the exit code if a signal caused this error, or None.
 
     While DuckDB runs a statement, it reports a signal as an error of its own.
@@ -148,7 +148,7 @@ def interrupt_of(error: BaseException) -> int | None:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _handle_signals() -> Iterator[None]:
     """Make SIGHUP and SIGTERM end the process as Ctrl-C does; by default, they would leave plain-text files behind."""
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
@@ -172,7 +172,7 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
+def _run_reporting_errors(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
     try:
         code = command(arguments)
         sys.stdout.flush()
@@ -183,7 +183,7 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: st
     except BrokenPipeError:
         return int(Exit.FINE)
     except (KeyboardInterrupt, RuntimeError) as error:
-        signal_code = interrupt_of(error)
+        signal_code = signal_exit_code(error)
         if signal_code is None:
             raise
         return signal_code
@@ -191,11 +191,11 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: st
         file_text = "" if error.filename is None else f"{error.filename}: "
         return fail(f"`{name}` failed: {file_text}{error.strerror or error}")
     finally:
-        _empty_stdout()
+        _flush_stdout()
     return code
 
 
-def _empty_stdout() -> None:
+def _flush_stdout() -> None:
     """Write buffered output, or drop it if there is no reader: otherwise, Python would report another error at exit."""
     try:
         sys.stdout.flush()

@@ -23,21 +23,21 @@ from typing import Final
 from analysis.filter import FilterError
 from mcpproxy.cli.arguments import Parser, add_follow, report_filter_error
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.message_filter import message_filter
-from mcpproxy.cli.outputs import check_place, names_recording
-from mcpproxy.cli.redacted_copies import inputs
+from mcpproxy.cli.message_filter import parse_message_filter
+from mcpproxy.cli.outputs import check_file_output, names_recording
+from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.nearest import nearest
 
-TABLES: Final = ("parquet", "csv", "duckdb")
-FILES: Final = ("otlp", "har", "perfetto", "markdown")
-_DATABASE: Final = ".duckdb"
-_BY_ENDING: Final = {".har": "har", ".md": "markdown", _DATABASE: "duckdb"}
-_FILE_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
+TABLE_FORMATS: Final = ("parquet", "csv", "duckdb")
+FILE_FORMATS: Final = ("otlp", "har", "perfetto", "markdown")
+_DATABASE_SUFFIX: Final = ".duckdb"
+_FORMAT_OF_SUFFIX: Final = {".har": "har", ".md": "markdown", _DATABASE_SUFFIX: "duckdb"}
+_is_file_extension: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
 """Matches a file extension, but not a version number or a date at the end of a folder's name."""
-_WHILE_FOLLOWING: Final = {
+_REFUSED_WHILE_FOLLOWING: Final = {
     "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
 """The filter keys that `--follow` does not permit, with the reason."""
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     add_captures(parser)
     parser.add_argument(
         "--format",
-        choices=(*TABLES, *FILES),
+        choices=(*TABLE_FORMATS, *FILE_FORMATS),
         help="what to write (default: by OUT's ending, if it is .har, .md or .duckdb; otlp with --to; else parquet)",
     )
     parser.add_argument(
@@ -78,42 +78,44 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     is_guessed = options.format is None
     options.format = options.format or _format_of(options)
-    problem = _unclear(options) if is_guessed and options.output is not None else None
-    problem = problem or _wrong_choice(options)
+    problem = _ambiguous_output_error(options) if is_guessed and options.output is not None else None
+    problem = problem or _options_error(options)
     if problem is not None:
         return fail(problem)
     try:
         if options.filter is not None:
-            options.filter = message_filter(options.filter, "export", _WHILE_FOLLOWING if options.follow else {})
+            options.filter = parse_message_filter(
+                options.filter, "export", _REFUSED_WHILE_FOLLOWING if options.follow else {}
+            )
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
     if options.to is not None:
-        from mcpproxy.cli.collector import send
+        from mcpproxy.cli.collector import send_spans
 
-        return send(options)
+        return send_spans(options)
     if options.output is None:
         options.output = options.capture.pop(0)
         if names_recording(options.output):
-            output_kind = "FOLDER" if options.format in TABLES else "FILE"
+            output_kind = "FOLDER" if options.format in TABLE_FORMATS else "FILE"
             return fail(
                 f"{options.output} is recorded traffic, not a place to write to; to export it: "
                 f"mcpproxy export {options.output} --format {options.format} -o {output_kind}"
             )
-        if is_guessed and (problem := _unclear(options) or _named_as_format(options.output)):
+        if is_guessed and (problem := _ambiguous_output_error(options) or _format_name_error(options.output)):
             return fail(problem)
-    output_kind = "folder" if options.format in TABLES else "file"
+    output_kind = "folder" if options.format in TABLE_FORMATS else "file"
     if not options.output:
         return fail(f"the name of the {output_kind} to write to is empty")
     if options.output == "-":
         return fail(f"export does not write to stdout: name a {output_kind} (./- for one that is called so)")
-    if options.format in TABLES:
-        with inputs(options) as selection:
-            return selection.code(_export(selection.paths, options))
+    if options.format in TABLE_FORMATS:
+        with command_inputs(options) as selection:
+            return selection.exit_code(_export_tables(selection.paths, options))
     from mcpproxy.cli.export_file import export_file
 
-    with inputs(options, partial(check_place, force=options.force)) as selection:
-        return selection.code(export_file(selection.paths, options))
+    with command_inputs(options, partial(check_file_output, force=options.force)) as selection:
+        return selection.exit_code(export_file(selection.paths, options))
 
 
 def _format_of(options: argparse.Namespace) -> str:
@@ -121,14 +123,14 @@ def _format_of(options: argparse.Namespace) -> str:
     if options.to is not None:
         return "otlp"
     output = options.output or next(iter(options.capture), "")
-    return _BY_ENDING.get(Path(output).suffix.lower(), "parquet")
+    return _FORMAT_OF_SUFFIX.get(Path(output).suffix.lower(), "parquet")
 
 
-def _unclear(options: argparse.Namespace) -> str | None:
+def _ambiguous_output_error(options: argparse.Namespace) -> str | None:
     """Return the error if OUT is named like a file, but the format writes a folder."""
     if (
         options.format not in ("parquet", "csv")
-        or not _FILE_ENDING(Path(options.output).suffix)
+        or not _is_file_extension(Path(options.output).suffix)
         or _is_folder(options.output)
     ):
         return None
@@ -138,9 +140,9 @@ def _unclear(options: argparse.Namespace) -> str | None:
     )
 
 
-def _named_as_format(output: str) -> str | None:
+def _format_name_error(output: str) -> str | None:
     """Return the error if OUT resembles the name of a format, so it was probably not meant as a folder."""
-    format_ = nearest(output, (*TABLES, *FILES), 0.8)
+    format_ = nearest(output, (*TABLE_FORMATS, *FILE_FORMATS), 0.8)
     if format_ is None or _is_folder(output):
         return None
     return (
@@ -153,11 +155,11 @@ def _is_folder(output: str) -> bool:
     return output.endswith("/") or Path(output).is_dir()
 
 
-def _wrong_choice(options: argparse.Namespace) -> str | None:
+def _options_error(options: argparse.Namespace) -> str | None:
     """Return the error in the combination of options, if any."""
-    is_table = options.format in TABLES
+    is_table = options.format in TABLE_FORMATS
     if options.to is not None:
-        return _wrong_for_sending(options)
+        return _sending_error(options)
     if options.follow:
         return "--follow needs --to: files are written when a capture is complete"
     if options.output is None and not options.capture:
@@ -172,7 +174,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _wrong_for_sending(options: argparse.Namespace) -> str | None:
+def _sending_error(options: argparse.Namespace) -> str | None:
     if options.format != "otlp":
         return f"--to sends otlp, not {options.format}"
     if options.output is not None or options.force:
@@ -184,14 +186,14 @@ def _wrong_for_sending(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _export(paths: list[Path], options: argparse.Namespace) -> int:
+def _export_tables(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second; --help should not wait for it.
     from analysis.store.open import Sources, with_sources
     from analysis.store.table_export import DATABASE, ExportResult, export
     from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
 
     folder, database = Path(options.output), DATABASE
-    if options.format == "duckdb" and folder.suffix.lower() == _DATABASE and not _is_folder(options.output):
+    if options.format == "duckdb" and folder.suffix.lower() == _DATABASE_SUFFIX and not _is_folder(options.output):
         folder, database = folder.parent, folder.name
     with Progress() as progress:
 

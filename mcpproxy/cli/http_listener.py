@@ -22,22 +22,22 @@ from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.wording.counts import count_text
 
-SWITCH_S: Final = 0.0002
+SWITCH_INTERVAL_S: Final = 0.0002
 """How long a thread may hold the interpreter while another thread waits for it."""
-QUEUED_LINES: Final = 1000
+MAX_QUEUED_LINES: Final = 1000
 """The maximum number of lines that are queued for stderr."""
-FLUSH_S: Final = 1.0
+MAX_FLUSH_S: Final = 1.0
 """How long queued lines may delay the exit."""
-REPEAT_S: Final = 10.0
+REPEAT_INTERVAL_S: Final = 10.0
 """The time before the same line is printed again: a client may retry a dead upstream a hundred times a second."""
-_PORTS: Final = {"http": 80, "https": 443}
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class UsageError(Exception):
     """Raised for invalid arguments; the message says which one is invalid, and what to do."""
 
 
-def named_machine(requested_name: str) -> MachineName | None:
+def checked_machine_name(requested_name: str) -> MachineName | None:
     """Return the name of this machine: the requested one, the one in the environment, or the host name.
 
     Raises:
@@ -49,7 +49,7 @@ def named_machine(requested_name: str) -> MachineName | None:
         raise UsageError(str(error)) from None
 
 
-def checked_url(text: str) -> SplitResult:
+def parse_upstream_url(text: str) -> SplitResult:
     """Parse the URL of an upstream.
 
     Raises:
@@ -65,7 +65,7 @@ def checked_url(text: str) -> SplitResult:
         port = url.port
     except ValueError as error:
         raise UsageError("the port in URL is not a number from 1 to 65535; write http://HOST:PORT/PATH") from error
-    if url.scheme not in _PORTS or not url.hostname:
+    if url.scheme not in _DEFAULT_PORTS or not url.hostname:
         raise UsageError("URL is not an http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
     if url.username is not None or url.password is not None:
         origin = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
@@ -88,7 +88,7 @@ def upstream_of(url: SplitResult, ca_file: str | None = None, *, insecure: bool 
     Raises:
         UsageError: the certificates cannot be read, or HTTPS_PROXY is not an address.
     """
-    host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+    host, port = url.hostname or "", url.port or _DEFAULT_PORTS[url.scheme]
     name = host.encode("idna").decode()
     authority = (f"[{name}]" if ":" in name else name).encode() + (f":{url.port}".encode() if url.port else b"")
     if url.scheme == "http":
@@ -121,7 +121,7 @@ def public_address(text: str, url: SplitResult | None) -> SplitResult:
     try:
         public = urlsplit(text)
         (public.hostname or "").encode("idna")
-        is_valid = public.scheme in _PORTS and public.hostname and public.port != 0
+        is_valid = public.scheme in _DEFAULT_PORTS and public.hostname and public.port != 0
     except ValueError:
         is_valid = False
     if not is_valid or any(char.isspace() or not char.isprintable() for char in text):
@@ -148,7 +148,7 @@ def _proxy(host: str) -> tuple[str, int] | None:
         return None
     try:
         proxy = urlsplit(proxy_text if "://" in proxy_text else f"http://{proxy_text}")
-        address = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
+        address = (proxy.hostname or "", proxy.port or _DEFAULT_PORTS.get(proxy.scheme, 80))
     except ValueError as error:
         raise UsageError(f"HTTPS_PROXY is not a valid URL: {error}; write http://HOST:PORT, or unset it") from error
     if proxy.scheme != "http" or not proxy.hostname or proxy.username is not None:
@@ -156,7 +156,7 @@ def _proxy(host: str) -> tuple[str, int] | None:
     return address
 
 
-def bound_socket(text: str, *, beyond: bool) -> socket.socket:
+def open_listener(text: str, *, beyond: bool) -> socket.socket:
     """Return a socket that listens on HOST:PORT, or on a port of the loopback address; `text` is the address.
 
     Raises:
@@ -235,7 +235,7 @@ def admission_of(names: list[str]) -> Admission:
         raise UsageError(f"--allow-host {' '.join(names)!r} is not a host name: {error}") from error
 
 
-def ready_to_relay() -> asyncio.Event:
+def prepare_to_relay() -> asyncio.Event:
     """Set up the process and its running event loop for relaying; returns the event that a termination signal sets."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -248,7 +248,7 @@ def ready_to_relay() -> asyncio.Event:
 def set_up_process() -> None:
     """Set the process up for relaying."""
     # The writing thread must not make the loop wait for the interpreter, by default up to 5 ms.
-    sys.setswitchinterval(SWITCH_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     # No object is garbage so far; scanning all of them repeatedly would cost 5 µs per POST.
     gc.freeze()
 
@@ -263,11 +263,11 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-class StderrLines:
+class StderrWriter:
     """Writes lines to stderr from a thread, so that traffic never waits for a reader of stderr."""
 
     def __init__(self) -> None:
-        self._lines: queue.Queue[str] = queue.Queue(QUEUED_LINES)
+        self._lines: queue.Queue[str] = queue.Queue(MAX_QUEUED_LINES)
         self._thread: threading.Thread | None = None
         self._is_direct = False
         self._left_out = 0
@@ -278,7 +278,7 @@ class StderrLines:
             say(line)
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._say, name="stderr", daemon=True)
+            self._thread = threading.Thread(target=self._write_all, name="stderr", daemon=True)
             self._thread.start()
         try:
             self._lines.put_nowait(line)
@@ -293,7 +293,7 @@ class StderrLines:
         """Write lines from a thread again."""
         self._is_direct = False
 
-    def _say(self) -> None:
+    def _write_all(self) -> None:
         while True:
             say(self._lines.get())
             if self._left_out and self._lines.empty():
@@ -302,14 +302,14 @@ class StderrLines:
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all lines are written, but for at most `FLUSH_S`."""
-        deadline_s = time.monotonic() + FLUSH_S
+        """Wait until all lines are written, but for at most `MAX_FLUSH_S`."""
+        deadline_s = time.monotonic() + MAX_FLUSH_S
         with self._lines.all_tasks_done:
             while self._lines.unfinished_tasks and (remaining_s := deadline_s - time.monotonic()) > 0:
                 self._lines.all_tasks_done.wait(remaining_s)
 
 
-stderr_lines = StderrLines()
+stderr_writer = StderrWriter()
 
 
 def rate_limited(print_line: Callable[[str], None]) -> Callable[[str], None]:
@@ -318,7 +318,7 @@ def rate_limited(print_line: Callable[[str], None]) -> Callable[[str], None]:
 
     def print_rarely(message: str) -> None:
         now = time.monotonic()
-        if now - printed_at.get(message, -REPEAT_S) >= REPEAT_S:
+        if now - printed_at.get(message, -REPEAT_INTERVAL_S) >= REPEAT_INTERVAL_S:
             if len(printed_at) > 100:
                 printed_at.clear()
             printed_at[message] = now

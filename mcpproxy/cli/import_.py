@@ -21,12 +21,19 @@ from mcpproxy.importers.form import Form, fitting_forms, forms
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
 
-MAX_LISTED_MISTAKES: Final = 3
+MAX_REPORTED_OMISSIONS: Final = 3
 """How many mistakes are reported one by one: a file of another format has one on every line."""
-_CAPTURE: Final = re.compile(rb'\{"seq":[0-9]+,"rec":"').match
-_ARCHIVES: Final = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
+_is_capture: Final = re.compile(rb'\{"seq":[0-9]+,"rec":"').match
+_ARCHIVE_PREFIXES: Final = (
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ\0",
+    b"\x28\xb5\x2f\xfd",
+    b"7z\xbc\xaf\x27\x1c",
+)
 """The first bytes of zip, gzip, bzip2, xz, zstd and 7z files."""
-_TAR: Final = slice(257, 262), b"ustar"
+_TAR_MAGIC: Final = slice(257, 262), b"ustar"
 """The span of a tar archive that contains its magic bytes, and these bytes."""
 
 
@@ -55,19 +62,19 @@ def run(arguments: list[str]) -> int:
     """Import a log; returns 2 if part or all of FILE was not imported, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
     check_output(options.output)
-    with _opened(options.file) as file:
+    with _open_log(options.file) as file:
         path = None if options.file == "-" else Path(options.file).absolute()
         try:
             log = Log(file, path.name, path.parent.name) if path else Log(file, "")
         except OSError as error:
             raise CaptureError(f"cannot read {options.file}: {error.strerror}") from error
         _check_kind(log.head, options.file)
-        name = options.form or _recognised(log, options.file)
+        name = options.form or _recognise_format(log, options.file)
         return _import(log, name, options)
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
+def _open_log(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         if sys.stdin is None:
             raise CaptureError("cannot import from stdin: it is closed")
@@ -91,14 +98,14 @@ def _check_kind(head: bytes, name: str) -> None:
     """
     if not head.strip():
         raise CaptureError(f"cannot import {name}: it is empty")
-    if _CAPTURE(head):
+    if _is_capture(head):
         raise CaptureError(f"cannot import {name}: it is already a capture; `mcpproxy show` shows it")
-    span, magic = _TAR
-    if head.startswith(_ARCHIVES) or head[span] == magic:
+    span, magic = _TAR_MAGIC
+    if head.startswith(_ARCHIVE_PREFIXES) or head[span] == magic:
         raise CaptureError(f"cannot import {name}: it is an archive; unpack it, and import the log in it")
 
 
-def _recognised(log: Log, name: str) -> str:
+def _recognise_format(log: Log, name: str) -> str:
     """Returns the name of the format that a log seems to have.
 
     Raises:
@@ -116,7 +123,7 @@ def _recognised(log: Log, name: str) -> str:
 
 
 def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
-    form, mistakes, remarks = forms()[form_name], _Mistakes(options.file), []
+    form, mistakes, remarks = forms()[form_name], _Omissions(options.file), []
     with CaptureFiles(options.output) as files:
         conversations = Conversations(form_name, form, files.create)
         try:
@@ -126,10 +133,10 @@ def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
                 elif options.case is not None and item.name != options.case:
                     continue
                 elif isinstance(item, LeftOut):
-                    mistakes.add(item)
-                    conversations.note(item)
+                    mistakes.report_or_count(item)
+                    conversations.mark_loss(item)
                 elif left_out := conversations.add(item):
-                    mistakes.add(left_out)
+                    mistakes.report_or_count(left_out)
         except InvalidLine as error:
             raise CaptureError(f"cannot import {options.file}: {error}") from None
         conversations.close()
@@ -141,42 +148,42 @@ def _report(
     form_name: str,
     form: Form,
     files: CaptureFiles,
-    mistakes: "_Mistakes",
+    mistakes: "_Omissions",
     remarks: list[str],
     options: argparse.Namespace,
 ) -> int:
     """Reports what was left out and what the captures lack; returns the exit code."""
-    mistakes.finish("" if files.count or files.code else f"; is it in another format than {form_name}?")
+    mistakes.finish("" if files.count or files.exit_code else f"; is it in another format than {form_name}?")
     if files.count:
-        for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
+        for remark in [*remarks, *([form.limitation] if form.limitation else [])]:
             say(remark)
-    elif 0 < mistakes.count <= MAX_LISTED_MISTAKES and not files.code:
+    elif 0 < mistakes.count <= MAX_REPORTED_OMISSIONS and not files.exit_code:
         say(f"nothing was imported from {options.file}")
-    elif not (files.code or mistakes.count):
+    elif not (files.exit_code or mistakes.count):
         if options.case is not None:
             return fail(f"cannot import {options.file}: it contains no conversation named {options.case}")
-        hint = f"; {form.lacks}" if form.lacks else ""
+        hint = f"; {form.limitation}" if form.limitation else ""
         return fail(f"cannot import {options.file}: it contains no conversation{hint}")
-    code = max(files.code, int(Exit.USAGE if mistakes.count else Exit.FINE))
+    code = max(files.exit_code, int(Exit.USAGE if mistakes.count else Exit.FINE))
     if code == Exit.FINE:
         files.check_report()
     return code
 
 
-class _Mistakes:
+class _Omissions:
     """The parts of a log that were not imported: reports the first few as they come, and counts the others."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self.count = 0
 
-    def add(self, left_out: LeftOut) -> None:
+    def report_or_count(self, left_out: LeftOut) -> None:
         """Counts a part that was left out; reports it if it is among the first few."""
         self.count += 1
-        if self.count <= MAX_LISTED_MISTAKES:
+        if self.count <= MAX_REPORTED_OMISSIONS:
             say(f"left out of {self._file}: {left_out.place}: {left_out.reason}")
 
     def finish(self, hint: str) -> None:
         """Reports how many more parts were left out, with a hint."""
-        if self.count > MAX_LISTED_MISTAKES:
-            say(f"left out of {self._file}: {self.count - MAX_LISTED_MISTAKES:,} more{hint}")
+        if self.count > MAX_REPORTED_OMISSIONS:
+            say(f"left out of {self._file}: {self.count - MAX_REPORTED_OMISSIONS:,} more{hint}")

@@ -17,16 +17,16 @@ from mcpproxy.cli.arguments import Parser, add_json, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import (
     RoutePrinter,
-    add_choice,
+    add_client_arguments,
     chosen_clients,
+    confirm_changes,
     elsewhere_lines,
-    find_all,
+    find_inventories,
     is_chosen,
     next_lines,
-    say_broken,
-    say_shared,
-    stops_before_writing,
-    write_all,
+    report_broken_files,
+    warn_about_shared_files,
+    write_plans,
     write_service,
 )
 from mcpproxy.clients.addresses import loopback_proxy
@@ -46,14 +46,14 @@ from mcpproxy.report.output import width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.wrapping import wrapped
 
-UP_LISTENS_S: Final = 5.0
+UP_TIMEOUT_S: Final = 5.0
 """How long to wait until a running `up`, which polls once a second, listens for the routed servers."""
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser of `install`."""
     parser = Parser("install", __doc__)
-    add_choice(parser, "route")
+    add_client_arguments(parser, "route")
     parser.add_argument(
         "--capture",
         metavar="DIR",
@@ -92,38 +92,40 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
-        wrapper = Wrapper(program_words(), _capture_directory(options.capture), _chosen_machine(options.machine))
+        wrapper = Wrapper(
+            program_words(), _requested_capture_directory(options.capture), _requested_machine_name(options.machine)
+        )
         machine = Machine.here()
     except (ValueError, NoProgram, OSError) as error:
         return fail(str(error))
-    inventories = find_all(clients, machine)
+    inventories = find_inventories(clients, machine)
     if machine.system == "windows":
-        return _only_found(inventories, machine)
-    _say_windows_side(clients, machine)
-    code = say_broken(inventories, machine)
+        return _list_windows_files(inventories, machine)
+    _report_windows_files(clients, machine)
+    code = report_broken_files(inventories, machine)
     state = read_state()
     recover(state, machine)
-    probes = _probed(inventories, options, state, machine)
+    probes = _probe_unrouted(inventories, options, state, machine)
     pending_plans = plans(
         inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options)
     )
     listing = RoutePrinter(machine, state.listeners, as_json=options.format == "json")
     if not pending_plans:
-        return fail(_nothing(options, machine)) if code == Exit.FINE else code
+        return fail(_no_server_error(options, machine)) if code == Exit.FINE else code
     for plan in list(pending_plans):
         real_path = plan.path.resolve()
         if plan.config.scope == "project" and not real_path.is_relative_to(machine.project.resolve()):
             pending_plans.remove(plan)
             code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real_path}, outside the project")
-    stop_code = stops_before_writing(pending_plans, listing, options, "Route", "routed")
+    stop_code = confirm_changes(pending_plans, listing, options, "Route", "routed")
     if stop_code is not None:
         return max(code, stop_code)
     with locked() as state:
         recover(state, machine)
-        written_plans, written_code = write_all(
+        written_plans, written_code = write_plans(
             pending_plans, routing(wrapper, state, probes, options.ways), state, listing
         )
-        renamed_servers = _name_machine(pending_plans, wrapper.machine, state)
+        renamed_servers = _set_machine_name(pending_plans, wrapper.machine, state)
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
         if renamed_servers:
@@ -131,16 +133,16 @@ def run(arguments: list[str]) -> int:
             say(
                 f"captures of {server_list} will have the machine name {options.machine} after a restart of mcpproxy up"
             )
-        _say_what_next(pending_plans, written_plans, machine, state, wrapper)
+        _print_next_steps(pending_plans, written_plans, machine, state, wrapper)
     elif listener_line := _listener_line(pending_plans):
         say(listener_line)
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
-    say_shared(written_plans, machine)
+    warn_about_shared_files(written_plans, machine)
     return max(code, written_code)
 
 
-def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
+def _list_windows_files(inventories: list[ClientInventory], machine: Machine) -> int:
     """List the configuration files on Windows, where mcpproxy cannot record yet; returns the exit code."""
     for inventory in inventories:
         for path in inventory.files:
@@ -148,7 +150,7 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
     return fail("mcpproxy cannot record on Windows yet, so nothing was written; to record, run it inside WSL")
 
 
-def _probed(
+def _probe_unrouted(
     inventories: list[ClientInventory], options: argparse.Namespace, state: InstallState, machine: Machine
 ) -> dict[str, Probe]:
     """Send a request without credentials to each chosen URL that is not routed yet; returns the results by URL.
@@ -170,7 +172,7 @@ def _probed(
     return probes | {url: Probe("unapproved") for url, is_trusted in urls.items() if not is_trusted}
 
 
-def _name_machine(all_plans: list[Plan], name: str, state: InstallState) -> list[str]:
+def _set_machine_name(all_plans: list[Plan], name: str, state: InstallState) -> list[str]:
     """Set the machine name of the routed servers with a URL; returns the names of the servers that this changed."""
     changes = [change for plan in all_plans for change in plan.changes if change.listener is not None]
     routed_ids = {(change.listener.name, change.listener.upstream) for change in changes if change.listener is not None}
@@ -186,7 +188,7 @@ def _name_machine(all_plans: list[Plan], name: str, state: InstallState) -> list
     return [listener.name for listener in changed_listeners]
 
 
-def _chosen_machine(requested_name: str | None) -> str:
+def _requested_machine_name(requested_name: str | None) -> str:
     """Return the requested name, else the one in the environment, which clients may not pass on, else an empty text.
 
     Raises:
@@ -196,7 +198,7 @@ def _chosen_machine(requested_name: str | None) -> str:
     return name if is_chosen else ""
 
 
-def _capture_directory(requested_directory: str | None) -> Path | None:
+def _requested_capture_directory(requested_directory: str | None) -> Path | None:
     """Return the directory for captures if `run` needs to know it, because clients do not pass variables on.
 
     Raises:
@@ -208,7 +210,7 @@ def _capture_directory(requested_directory: str | None) -> Path | None:
     return None
 
 
-def _nothing(options: argparse.Namespace, machine: Machine) -> str:
+def _no_server_error(options: argparse.Namespace, machine: Machine) -> str:
     if options.server:
         names = ", ".join(options.server)
         return f"no {options.scope} file has a server {names}; see mcpproxy install --dry-run --scope {options.scope}"
@@ -219,10 +221,10 @@ def _nothing(options: argparse.Namespace, machine: Machine) -> str:
     return f"{clients_text}{predicate} in your own configuration files; docs/clients.md lists the files"
 
 
-def _say_windows_side(clients: list[Client], machine: Machine) -> None:
+def _report_windows_files(clients: list[Client], machine: Machine) -> None:
     """Inside WSL, list the configuration files of the Windows side, which are left alone."""
     for windows in machine.windows_side():
-        for inventory in find_all(clients, windows):
+        for inventory in find_inventories(clients, windows):
             for path in inventory.files:
                 say(f"{path} of {inventory.client.title} on Windows is left alone: mcpproxy cannot record there yet")
 
@@ -237,7 +239,7 @@ def _warn_about_proxy(routed_plans: list[Plan]) -> None:
         )
 
 
-def _listened_for(plans: list[Plan], *, was_routed: bool) -> dict[int, str]:
+def _server_by_port(plans: list[Plan], *, was_routed: bool) -> dict[int, str]:
     """Map ports of `up` to the names of their servers: those that were routed before, or those that are routed now."""
     changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is was_routed)
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
@@ -248,46 +250,47 @@ def _listener_line(plans: list[Plan]) -> str:
 
     If all of them were routed before and can be reached, the line is empty.
     """
-    routes = _listened_for(plans, was_routed=False)
+    routes = _server_by_port(plans, was_routed=False)
     was_routed = not routes
-    routes = routes or _listened_for(plans, was_routed=True)
+    routes = routes or _server_by_port(plans, was_routed=True)
     if not routes:
         return ""
-    up = listening_up(state_folder(), routes, UP_LISTENS_S)
+    up = listening_up(state_folder(), routes, UP_TIMEOUT_S)
     if up is None:
         return (
-            f"Clients cannot reach {_names(routes.values())} until mcpproxy up runs. Start it now and keep it running, "
+            f"Clients cannot reach {_names_text(routes.values())} until mcpproxy up runs. Start it "
+            "now and keep it running, "
             "or run mcpproxy up --service to have it start when you log in"
         )
     unserved_names = [name for port, name in routes.items() if port not in up.ports]
     if not unserved_names:
         if was_routed:
             return ""
-        return f"mcpproxy up is running, and records {_names(routes.values())} from now on"
+        return f"mcpproxy up is running, and records {_names_text(routes.values())} from now on"
     return (
-        f"mcpproxy up is running, but does not listen for {_names(unserved_names)}, so clients cannot reach "
+        f"mcpproxy up is running, but does not listen for {_names_text(unserved_names)}, so clients cannot reach "
         f"{'it' if len(unserved_names) == 1 else 'them'}. Check its output in its terminal or log, or restart it"
     )
 
 
-def _names(names: Iterable[str]) -> str:
+def _names_text(names: Iterable[str]) -> str:
     return sanitise(", ".join(sorted(set(names))), 200)
 
 
-def _capture_lines(wrapper: Wrapper, machine: Machine) -> str:
+def _capture_line(wrapper: Wrapper, machine: Machine) -> str:
     """Return a line that says where captures go, how large they become, and how to delete them."""
     folder = sanitise(machine.shown(wrapper.capture or Path(captures_root())), None)
     limit = f"{RING_BYTES >> 30} GiB"
     return f"Captures go to {folder}, up to {limit} per session, and stay until you delete them with mcpproxy prune"
 
 
-def _say_what_next(
+def _print_next_steps(
     all_plans: list[Plan], written_plans: list[Plan], machine: Machine, state: InstallState, wrapper: Wrapper
 ) -> None:
     width = width_of_stdout()
     if written_plans:
         sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
-        sys.stdout.writelines(f"{line}\n" for line in wrapped(_capture_lines(wrapper, machine), width))
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(_capture_line(wrapper, machine), width))
     sys.stdout.flush()
     listener_line = _listener_line(all_plans)
     if listener_line:

@@ -23,7 +23,7 @@ from captures.reader import Capture, open_capture
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
+from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, select_captures
 from mcpproxy.clients.unrecorded import note_text, unrecorded
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
@@ -32,11 +32,11 @@ from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.counts import abandoned_text, begins_text, count_text, lost_text
 from mcpproxy.wording.units import duration, local_time, size, utc
 
-TAIL = 64 << 10
+TAIL_BYTES = 64 << 10
 """How many bytes at the end of a capture are searched for its last record."""
-READ_BYTES = 8 << 20
+MAX_SUMMARISED_BYTES = 8 << 20
 """How many bytes of captures without a cached summary are read to compute one; this takes about a second."""
-MUCH_BYTES = 10_000_000_000
+PRUNE_HINT_BYTES = 10_000_000_000
 """The total size of captures, in bytes, above which `prune` is mentioned."""
 
 ListMark = Literal["live", "closed", "killed"]
@@ -50,7 +50,7 @@ class CaptureListRow:
     server: str
     mark: ListMark
     wall_ns: int | None
-    lasted_ns: int | None
+    duration_ns: int | None
     """The time up to its last record, or up to now while it is being recorded; None if its end has no whole record."""
     frames: int | None
     """The number of frames; None if the capture was not closed, because counting would mean reading the whole file."""
@@ -84,11 +84,11 @@ def run(arguments: list[str]) -> int:
     code = int(Exit.FINE)
     rows: list[CaptureListRow] = []
     scope = scope_of(options, every=True)
-    with selected(options.capture, scope, lists=True) as selection:
-        remaining_bytes = READ_BYTES
+    with select_captures(options.capture, scope, lists=True) as selection:
+        remaining_bytes = MAX_SUMMARISED_BYTES
         for path in selection.paths:
             try:
-                row = _row(path)
+                row = _list_row(path)
                 summary = cached(row.path)
                 if summary is None and row.size <= remaining_bytes:
                     remaining_bytes -= row.size
@@ -105,14 +105,14 @@ def run(arguments: list[str]) -> int:
         say(f"▲ {note_text(note)}; restart it to record it again")
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
-    elif rows or scope.narrows:
+    elif rows or scope.is_narrowed:
         sys.stdout.write(_text(rows, width_of_stdout()))
     elif code == Exit.FINE:
         sys.stdout.write(NOTHING_YET)
     return code
 
 
-def _row(path: Path) -> CaptureListRow:
+def _list_row(path: Path) -> CaptureListRow:
     capture = Capture(path)
     header = capture.header.members
     last_record = _last_record(capture.segments[-1])
@@ -129,19 +129,19 @@ def _row(path: Path) -> CaptureListRow:
         if is_being_recorded
         else bad_ending(*((close_members or {}).get(name) for name in ("ending", "status", "signal"))),
         wall_ns=start_ns,
-        lasted_ns=None
+        duration_ns=None
         if last_record is None
         else clock.lasted_ns(last_record.t_ns, start_ns, is_live=is_being_recorded),
-        frames=sum(_count(totals, direction, "frames") for direction in ("c2s", "s2c"))
+        frames=sum(_total(totals, direction, "frames") for direction in ("c2s", "s2c"))
         if isinstance(totals, dict)
         else None,
         size=capture.size,
-        lost=_count(totals, "lost", "records"),
+        lost=_total(totals, "lost", "records"),
         begins_at=capture.header.seq,
     )
 
 
-def _count(totals: object, direction: str, name: str) -> int:
+def _total(totals: object, direction: str, name: str) -> int:
     counts = totals.get(direction) if isinstance(totals, dict) else None
     count = counts.get(name) if isinstance(counts, dict) else None
     return count if type(count) is int else 0
@@ -151,9 +151,9 @@ def _last_record(path: Path) -> Record | None:
     """Read the end of a file; returns the last whole record, or None if the end contains no record."""
     with open_capture(path) as file:
         size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - TAIL))
+        file.seek(max(0, size - TAIL_BYTES))
         cutter = LineCutter(path)
-        items = [*cutter.feed(file.read(TAIL)), *cutter.finish()]
+        items = [*cutter.feed(file.read(TAIL_BYTES)), *cutter.finish()]
     return next((item for item in reversed(items) if isinstance(item, Record)), None)
 
 
@@ -164,7 +164,7 @@ def _as_json(row: CaptureListRow) -> dict[str, Any]:
         "state": row.mark,
         "ending": row.ending,
         "started": None if row.wall_ns is None else utc(row.wall_ns),
-        "duration_ms": None if row.lasted_ns is None else row.lasted_ns / 1e6,
+        "duration_ms": None if row.duration_ns is None else row.duration_ns / 1e6,
         "frames": row.frames,
         "lost_records": row.lost,
         "begins_at": row.begins_at,
@@ -175,7 +175,7 @@ def _as_json(row: CaptureListRow) -> dict[str, Any]:
     }
 
 
-def _id(row: CaptureListRow) -> str:
+def _printed_name(row: CaptureListRow) -> str:
     """Return the name to print for a capture: the random end of its file name if that identifies it, else its path."""
     name_end = random_end(row.path)
     return (
@@ -188,7 +188,7 @@ def _id(row: CaptureListRow) -> str:
 def _text(rows: list[CaptureListRow], max_width: int) -> str:
     """Format the list; lines have at most `max_width` cells, if possible."""
     name_width = max([6, *(cells(sanitise(row.server)) for row in rows)])
-    durations = ["" if row.lasted_ns is None else duration(row.lasted_ns) for row in rows]
+    durations = ["" if row.duration_ns is None else duration(row.duration_ns) for row in rows]
     time_width = max([7, *map(len, durations)])
     lines = [
         f"  {'server':<{name_width}}  {'started':<19}  {'lasted':>{time_width}}  {'frames':>8}  {'size':>9}  capture"
@@ -196,7 +196,7 @@ def _text(rows: list[CaptureListRow], max_width: int) -> str:
     for row, duration_text in zip(rows, durations, strict=True):
         start_text = "" if row.wall_ns is None else local_time(row.wall_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
-        capture = _id(row)
+        capture = _printed_name(row)
         remarks = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
         if row.begins_at:
             remarks.append(begins_text(row.begins_at))
@@ -218,6 +218,6 @@ def _text(rows: list[CaptureListRow], max_width: int) -> str:
     lines.append("")
     total = sum(row.size for row in rows)
     lines.append(f"{count_text(len(rows), 'capture')}, {size(total)}, {live_count} live")
-    if total > MUCH_BYTES:
+    if total > PRUNE_HINT_BYTES:
         lines.append("Captures stay until you delete them: mcpproxy prune --older-than 30d")
     return "\n".join(lines) + "\n"

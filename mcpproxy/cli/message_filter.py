@@ -8,13 +8,13 @@ from analysis.filter import OF_FINDINGS, Filter, FilterError, parse
 from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 
-_NEVER_KNOWN: Final = OF_FINDINGS | {"has:mark"}
+_UNSUPPORTED_KEYS: Final = OF_FINDINGS | {"has:mark"}
 """Keys about findings, and about the marks of `tui`."""
-_KNOWN_LATER: Final = frozenset({"has:answer", "has:error", "has:failure", "has:waiting"})
+_OUTCOME_KEYS: Final = frozenset({"has:answer", "has:error", "has:failure", "has:waiting"})
 """Keys about the outcome of a request."""
 
 
-def message_filter(text: str, command: str, refused_keys: Mapping[str, str]) -> Filter:
+def parse_message_filter(text: str, command: str, refused_keys: Mapping[str, str]) -> Filter:
     """Parse a filter of messages.
 
     Args:
@@ -27,7 +27,7 @@ def message_filter(text: str, command: str, refused_keys: Mapping[str, str]) -> 
     """
     selection = parse(text)
     for key, position in selection.keys.items():
-        if key in _NEVER_KNOWN:
+        if key in _UNSUPPORTED_KEYS:
             reason = f"`{command}` does not know `{key}`: it runs no rules, and marks belong to `tui`"
             raise FilterError(reason, text, position)
         if key in refused_keys:
@@ -35,7 +35,7 @@ def message_filter(text: str, command: str, refused_keys: Mapping[str, str]) -> 
     return selection
 
 
-def filter_of(path: Path, selection: Filter | None) -> Filter | None:
+def filter_for_capture(path: Path, selection: Filter | None) -> Filter | None:
     """Return the filter for one capture; if it depends on the outcome of requests, read the capture to its end.
 
     Args:
@@ -45,6 +45,6 @@ def filter_of(path: Path, selection: Filter | None) -> Filter | None:
     Raises:
         CaptureError: the capture cannot be read.
     """
-    if selection is None or _KNOWN_LATER.isdisjoint(selection.keys):
+    if selection is None or _OUTCOME_KEYS.isdisjoint(selection.keys):
         return selection
     return selected_at_the_end(selection, Reading(path))

@@ -25,18 +25,18 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.json_lines import row_of, wall_of
 from mcpproxy.wording.spans import Style
 
-QUICK: Final = 20_000_000
+MAX_CHECKED_BYTES: Final = 20_000_000
 """The size, in bytes, up to which the rules check a capture; this takes a second or two."""
 
 
-def wanted_messages(options: argparse.Namespace) -> Filter:
+def filter_from_options(options: argparse.Namespace) -> Filter:
     """Return the filter to which --frame or --id is equivalent.
 
     Raises:
         CaptureError: `--frame` is neither a number nor a range.
     """
     if options.frame is not None:
-        frames_of(options.frame)
+        parse_frame_range(options.frame)
         return parse(f"frame:{options.frame}")
     # Users type an id as it is printed, and a number and a string can look the same.
     if len(options.id) > 1 and options.id[0] == options.id[-1] == '"':
@@ -47,7 +47,7 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
     return parse(f"id:{options.id}" if re.fullmatch(r"[\w.*?-]+", options.id) else f"id:{quoted_id}")
 
 
-def frames_of(text: str) -> tuple[int, int]:
+def parse_frame_range(text: str) -> tuple[int, int]:
     """Parse `--frame`; returns the first and the last number that it selects.
 
     Raises:
@@ -74,19 +74,19 @@ def show_messages(paths: list[Path], selection: Filter, options: argparse.Namesp
     last_seq = -1
     for path in paths:
         try:
-            search = _Search(path, selection, checks=options.id is None and options.format == "text")
+            search = _MessageSearch(path, selection, checks=options.id is None and options.format == "text")
         except CaptureError as error:
             code = fail(str(error))
             continue
         code = int(Exit.USAGE) if search.is_damaged else code
-        last_seq = max(last_seq, search.last)
+        last_seq = max(last_seq, search.last_seq)
         if not search.messages.numbers:
             continue
         if len(paths) > 1 and options.format == "text":
             sys.stdout.write(("\n" if has_found else "") + f"{sanitise(str(path), None)}\n\n")
         has_found = True
         lines = (
-            _rows(path, search.messages.numbers)
+            _json_rows(path, search.messages.numbers)
             if options.format == "json"
             else id_lines(search.messages, style)
             if options.id is not None
@@ -99,24 +99,24 @@ def show_messages(paths: list[Path], selection: Filter, options: argparse.Namesp
     last_text = (
         f"; the last record is {last_seq}" if options.frame is not None and len(paths) == 1 and last_seq >= 0 else ""
     )
-    return fail(f"there is no {target} in {_named(paths)}{last_text}")
+    return fail(f"there is no {target} in {_captures_text(paths)}{last_text}")
 
 
-def _named(paths: list[Path]) -> str:
+def _captures_text(paths: list[Path]) -> str:
     return sanitise(str(paths[0]), None) if len(paths) == 1 else f"these {len(paths):,} captures"
 
 
-class _Search:
+class _MessageSearch:
     """The selected messages of a capture, with their findings."""
 
     def __init__(self, path: Path, selection: Filter, *, checks: bool) -> None:
         self.findings: list[LocatedFinding] | None = None
         """The findings about these messages; None if the rules did not run."""
         self.is_damaged = False
-        self.last = -1
+        self.last_seq = -1
         """The number of the last record; -1 if there is none."""
         capture = Capture(path)
-        examination = CaptureCheck(capture, CheckOptions()) if checks and capture.size <= QUICK else None
+        examination = CaptureCheck(capture, CheckOptions()) if checks and capture.size <= MAX_CHECKED_BYTES else None
         reading = Reading(capture) if examination is None else examination.reading
         steps: Iterable[tuple[Step, Iterable[LocatedFinding]]]
         steps = ((step, ()) for step in reading.to_end()) if examination is None else examination.to_end()
@@ -128,7 +128,7 @@ class _Search:
                 say_damage(damage, path)
                 self.is_damaged = True
             if isinstance(step.record, Frame | Record):
-                self.last = step.record.seq
+                self.last_seq = step.record.seq
             self.messages.on_step(step)
             findings += step_findings
         if examination is not None:
@@ -138,7 +138,7 @@ class _Search:
             ]
 
 
-def _rows(path: Path, numbers: set[int]) -> Iterator[str]:
+def _json_rows(path: Path, numbers: set[int]) -> Iterator[str]:
     """Yield the records with these numbers as lines of JSON."""
     wall_ns = None
     for record, entry in assembled(Capture(path)):

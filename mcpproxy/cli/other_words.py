@@ -18,7 +18,7 @@ _CONVERT: Final = "to write captures in another format: mcpproxy export; to read
 _HIDE: Final = "to write a copy without secrets: mcpproxy share; to list likely secrets: mcpproxy scan"
 _SERVER: Final = "to see which servers are routed: mcpproxy status; to find out why one fails: mcpproxy doctor"
 
-SERVED_BY: Final = {
+ADVICE_FOR_WORD: Final = {
     **dict.fromkeys(("watch", "tail", "follow", "monitor", "live", "attach"), _FOLLOW),
     **dict.fromkeys(("inspect", "inspector", "view", "open", "ui", "browse", "log", "logs", "cat", "dump"), _LOOK),
     **dict.fromkeys(("record", "capture", "proxy", "wrap", "start", "exec", "trace", "tee"), _RECORD),

@@ -9,7 +9,7 @@ from captures.errors import CannotCreate, CaptureError
 from captures.listing import segments
 from captures.publication import check_replaceable
 from captures.reader import Capture
-from mcpproxy.cli.selection import meaning_of
+from mcpproxy.cli.selection import named_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.units import size
 
@@ -34,7 +34,7 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
                     raise CannotCreate(f"cannot write {output}: it is the capture that is read; choose another file")
 
 
-def check_copy(output: str, path: Path, *, force: bool) -> None:
+def check_copy_output(output: str, path: Path, *, force: bool) -> None:
     """Check before the work begins that a redacted copy may be written to a path.
 
     Args:
@@ -56,7 +56,7 @@ def check_copy(output: str, path: Path, *, force: bool) -> None:
         raise CannotCreate(f"{output} exists; --force replaces it")
 
 
-def check_place(output: str, paths: Sequence[Path], *, force: bool) -> None:
+def check_file_output(output: str, paths: Sequence[Path], *, force: bool) -> None:
     """Check before the work begins that a file can be written at the end.
 
     Args:
@@ -91,7 +91,7 @@ def names_recording(argument: str) -> bool:
     if argument == "-":
         return True
     try:
-        meaning = meaning_of(argument)
+        meaning = named_captures(argument)
         if meaning.kind == "file":
             Capture(meaning.paths[0])
     except (CaptureError, OSError):

@@ -49,19 +49,19 @@ from mcpproxy.wording.units import size
 
 _LOCKS: Final = "locks"
 """The description of lock files; they are empty, and are removed without being listed."""
-_STATE: Final = (
+_STATE_FILES: Final = (
     ("histories and layout of query and tui", re.compile(r"query_history|filter_history|tui_layout|\.history-.+")),
     ("text copied in tui", re.compile(r"copied\.txt|\.copied\.txt-.+")),
     ("records of install", re.compile(r"install\.json|\.install\.json\..+")),
     (_LOCKS, re.compile(r"lock|up\.lock|ship-[0-9a-f]{16}\.lock")),
 )
 """The kinds of files in the state directory: a description, and the pattern of their names."""
-_CONFIG: Final = (
+_CONFIG_FILES: Final = (
     ("redaction key", re.compile(r"key|\.key-[0-9a-f]+")),
     ("records of install", re.compile(r"install\.json|\.install\.json\..+")),
 )
-_BACKUP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-.+-[0-9a-f]{4}-.+|\..+")
-_CACHES: Final = ("sql", "summaries", "secret-rules")
+_BACKUP_NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-.+-[0-9a-f]{4}-.+|\..+")
+_CACHE_FOLDERS: Final = ("sql", "summaries", "secret-rules")
 """The folders of the cache directory in which every file is mcpproxy's."""
 _RECORDED: Final = "is being recorded, and stays", "are being recorded, and stay"
 _LINK: Final = "is a link, and stays", "are links, and stay"
@@ -71,14 +71,14 @@ _OTHER: Final = (
     "are not as they were recorded (copied, imported, renamed or moved), and stay",
 )
 """The reasons why captures stay, worded for one capture and for several."""
-_BACKUPS: Final = "backups of clients' files, with their tokens in plain text"
+_BACKUPS_DESCRIPTION: Final = "backups of clients' files, with their tokens in plain text"
 
 
 class RemainingFiles(NamedTuple):
     """The files of one kind that `--purge` would remove."""
 
-    what: str
-    place: Path
+    description: str
+    folder: Path
     files: list[Path]
     captures: list[Removable]
 
@@ -115,18 +115,18 @@ def purge(machine: Machine, other_notes: Iterable[str], *, is_agreed: bool, is_d
     """
     list(notes())  # reading the notes deletes those of killed processes
     root = Path(os.path.abspath(captures_root()))
-    captures, kept_counts = _captures(root)
-    remaining = list(_remaining(machine, root, captures))
-    listed_kinds = [kind for kind in remaining if kind.what != _LOCKS]
-    all_notes = [*other_notes, *_kept_lines(machine, root, kept_counts)]
+    captures, kept_counts = _removable_captures(root)
+    remaining = list(_remaining_files(machine, root, captures))
+    listed_kinds = [kind for kind in remaining if kind.description != _LOCKS]
+    all_notes = [*other_notes, *_kept_captures_lines(machine, root, kept_counts)]
     if not listed_kinds:
-        return _sweep(remaining, root, all_notes, is_dry=is_dry)
+        return _remove_empty_folders(remaining, root, all_notes, is_dry=is_dry)
     for kind in listed_kinds:
         count = count_text(len(kind.captures), "capture") if kind.captures else count_text(len(kind.files), "file")
-        place = sanitise(machine.shown(kind.place), None)
-        sys.stdout.write(f"{size(kind.size):>9}  {count:>12}  {kind.what}, {place}\n")
+        place = sanitise(machine.shown(kind.folder), None)
+        sys.stdout.write(f"{size(kind.size):>9}  {count:>12}  {kind.description}, {place}\n")
     size_before = sum(kind.size for kind in remaining)
-    _say_what_stays(all_notes)
+    _say_lines(all_notes)
     if is_dry:
         sys.stdout.write(f"{size(size_before)} would be removed\n")
         return int(Exit.FINE)
@@ -143,14 +143,14 @@ def purge(machine: Machine, other_notes: Iterable[str], *, is_agreed: bool, is_d
     code = _remove(remaining, root)
     # Removing a capture also removes its cached files, so only a second look at the files gives the size removed.
     sys.stdout.write(f"{size(size_before - sum(kind.size for kind in remaining))} removed\n")
-    if any(kind.what == "units" for kind in remaining) and machine.system == "macos":
+    if any(kind.description == "units" for kind in remaining) and machine.system == "macos":
         sys.stdout.write("A unit that is loaded runs until you log out\n")
     return code
 
 
-def _sweep(remaining: list[RemainingFiles], root: Path, all_notes: list[str], *, is_dry: bool) -> int:
+def _remove_empty_folders(remaining: list[RemainingFiles], root: Path, all_notes: list[str], *, is_dry: bool) -> int:
     """Remove what needs no confirmation: empty folders, and this process's lock; returns the exit code."""
-    folders = [folder for folder in _emptied(root, remaining) if str(folder) != state_directory()]
+    folders = [folder for folder in _emptied_folders(root, remaining) if str(folder) != state_directory()]
     code = int(Exit.FINE) if is_dry else _remove(remaining, root)
     if not folders:
         sys.stdout.write("Nothing to remove.\n")
@@ -158,7 +158,7 @@ def _sweep(remaining: list[RemainingFiles], root: Path, all_notes: list[str], *,
         sys.stdout.write(f"Only empty folders are left: {len(folders):,} would be removed\n")
     else:
         sys.stdout.write(f"Only empty folders were left: {len(folders):,} removed\n")
-    _say_what_stays(all_notes)
+    _say_lines(all_notes)
     return code
 
 
@@ -167,11 +167,11 @@ def _default_roots() -> list[Path]:
     return search_roots({name: value for name, value in os.environ.items() if name != "MCPPROXY_CAPTURES"})
 
 
-def _captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
+def _removable_captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
     """Return the captures to remove from the folder of captures, and the number that stay for each reason."""
     own_captures: list[Removable] = []
     kept_counts: Counter[tuple[str, str]] = Counter()
-    # The folder that the user named may contain a default folder, which `_kept_lines` reports.
+    # The folder that the user named may contain a default folder, which `_kept_captures_lines` reports.
     inner_roots = [
         inner_root for inner_root in _default_roots() if inner_root != root and inner_root.is_relative_to(root)
     ]
@@ -185,7 +185,7 @@ def _captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
             kept_counts[_LINK] += 1
         elif is_recorded(files):
             kept_counts[_RECORDED] += 1
-        elif not _is_as_recorded(files[0]):
+        elif not _has_original_name(files[0]):
             kept_counts[_OTHER] += 1
         elif (capture := removable(path)) is not None:
             own_captures.append(capture)
@@ -194,7 +194,7 @@ def _captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
     return own_captures, kept_counts
 
 
-def _is_as_recorded(path: Path) -> bool:
+def _has_original_name(path: Path) -> bool:
     """Whether the header of a capture matches its folder: a copy elsewhere may have the same file name."""
     try:
         header = Capture(path).header.members
@@ -204,7 +204,7 @@ def _is_as_recorded(path: Path) -> bool:
     return not is_converted and header.get("name", path.parent.name) == path.parent.name
 
 
-def _remaining(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[RemainingFiles]:
+def _remaining_files(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[RemainingFiles]:
     """Yield all files that mcpproxy has left, captures first, because deleting a capture needs the caches."""
     if captures:
         yield RemainingFiles("captures", root, [], captures)
@@ -212,15 +212,15 @@ def _remaining(machine: Machine, root: Path, captures: list[Removable]) -> Itera
         yield RemainingFiles("marks and notes on captures that are gone", root, marks, [])
     cache = cache_directory()
     if cache is not None and _is_folder(Path(cache)):
-        files = [file for name in _CACHES for file in _files_below(Path(cache, name))]
+        files = [file for name in _CACHE_FOLDERS for file in _files_below(Path(cache, name))]
         yield from [RemainingFiles("cache", Path(cache), files, [])] if files else []
     config, state = config_directory(), state_directory()
-    for folder, patterns in ((config, _CONFIG), (state, _STATE)):
+    for folder, patterns in ((config, _CONFIG_FILES), (state, _STATE_FILES)):
         if folder is not None:
             for description, pattern in patterns:
-                yield from _matching(description, Path(folder), pattern)
+                yield from _matching_files(description, Path(folder), pattern)
     if state is not None:
-        yield from _matching(_BACKUPS, Path(state, "backups"), _BACKUP)
+        yield from _matching_files(_BACKUPS_DESCRIPTION, Path(state, "backups"), _BACKUP_NAME)
     for leftover_folder in _private_folders():
         files = list(_files_below(leftover_folder))
         yield from [RemainingFiles("what a kill has left", leftover_folder, files, [])] if files else []
@@ -256,7 +256,7 @@ def _private_folders() -> list[Path]:
     return [path for path in Path(state).glob("mcpproxy-private-*") if _is_folder(path)] if state is not None else []
 
 
-def _matching(description: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[RemainingFiles]:
+def _matching_files(description: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[RemainingFiles]:
     """Yield the files with matching names in one of mcpproxy's folders, unless there are none."""
     if not _is_folder(folder):
         return
@@ -273,7 +273,7 @@ def _units(machine: Machine) -> list[Path]:
         return []
 
 
-def _kept_lines(machine: Machine, root: Path, kept_counts: Counter[tuple[str, str]]) -> Iterator[str]:
+def _kept_captures_lines(machine: Machine, root: Path, kept_counts: Counter[tuple[str, str]]) -> Iterator[str]:
     """Yield lines about the captures that are not removed, with the reasons."""
     root_text = machine.shown(root)
     if root.is_symlink():
@@ -284,10 +284,10 @@ def _kept_lines(machine: Machine, root: Path, kept_counts: Counter[tuple[str, st
             yield f"{count_text(count, 'capture')} in {root_text} {reason[count > 1]}"
     for default_root in _default_roots():
         if default_root != root and (find_captures(default_root) or _orphaned_marks(default_root)):
-            yield _unsearched(machine, default_root)
+            yield _other_root_line(machine, default_root)
 
 
-def _unsearched(machine: Machine, root: Path) -> str:
+def _other_root_line(machine: Machine, root: Path) -> str:
     """Return the line about captures that stay in a default folder because the environment names another folder."""
     names = list(place_variables())
     for unset_names in (*([name] for name in names), names):
@@ -299,14 +299,14 @@ def _unsearched(machine: Machine, root: Path) -> str:
     return f"what is in {machine.shown(root)} stays"
 
 
-def _say_what_stays(lines: Iterable[str]) -> None:
+def _say_lines(lines: Iterable[str]) -> None:
     for line in lines:
         say(line)
 
 
 def _remove(remaining: list[RemainingFiles], root: Path) -> int:
     code = int(Exit.FINE)
-    folders = list(_emptied(root, remaining))
+    folders = list(_emptied_folders(root, remaining))
     for kind in remaining:
         for capture in kind.captures:
             try:
@@ -330,10 +330,10 @@ def _remove(remaining: list[RemainingFiles], root: Path) -> int:
     return code
 
 
-def _emptied(root: Path, remaining: list[RemainingFiles]) -> Iterator[Path]:
+def _emptied_folders(root: Path, remaining: list[RemainingFiles]) -> Iterator[Path]:
     """Yield the folders of mcpproxy that will be empty once all files are removed, inner folders first."""
     removed_paths = {*_private_folders(), *(path for kind in remaining for path in kind.paths)}
-    for folder in _folders(root, removed_paths):
+    for folder in _mcpproxy_folders(root, removed_paths):
         if folder in removed_paths or not _is_folder(folder):
             continue
         with suppress(OSError):
@@ -342,7 +342,7 @@ def _emptied(root: Path, remaining: list[RemainingFiles]) -> Iterator[Path]:
                 yield folder
 
 
-def _folders(root: Path, removed_paths: set[Path]) -> Iterator[Path]:
+def _mcpproxy_folders(root: Path, removed_paths: set[Path]) -> Iterator[Path]:
     """Yield the folders that mcpproxy creates, inner folders first."""
     for root_folder in dict.fromkeys((root, *_default_roots())):
         # A directory named by the user belongs to the user, and so do folders in it without any file of mcpproxy.
@@ -354,7 +354,7 @@ def _folders(root: Path, removed_paths: set[Path]) -> Iterator[Path]:
         if not is_named:
             yield from (root_folder, root_folder.parent)
     cache, config, state = cache_directory(), config_directory(), state_directory()
-    for folder in (Path(cache, name) for name in _CACHES if cache is not None):
+    for folder in (Path(cache, name) for name in _CACHE_FOLDERS if cache is not None):
         yield from (*_folders_below(folder), folder)
     if state is not None:
         yield Path(state, "backups")

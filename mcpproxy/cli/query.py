@@ -23,9 +23,9 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.outputs import check_place
-from mcpproxy.cli.selection import add_scope, scope_of, selected
-from mcpproxy.cli.shell import converse
+from mcpproxy.cli.outputs import check_file_output
+from mcpproxy.cli.selection import add_scope, scope_of, select_captures
+from mcpproxy.cli.shell import run_shell
 from mcpproxy.report.output import safe_for_stdout, set_up_stdout, width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
@@ -36,7 +36,7 @@ from mcpproxy.wording.wrapping import wrapped
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
 DIALECTS: Final = ("spark",)
-_SUFFIXES: Final = {
+_FORMAT_OF_SUFFIX: Final = {
     ".csv": "csv",
     ".json": "json",
     ".jsonl": "json",
@@ -46,7 +46,7 @@ _SUFFIXES: Final = {
     ".txt": "table",
     "": "table",
 }
-_ABOUT_TABLES: Final = """\
+_SPARK_INTRODUCTION: Final = """\
 -- The tables, empty. After this, replace those that the data set at LAKE has a folder for, each like this:
 -- create or replace temporary view exchanges using parquet options (path 'LAKE/exchanges')
 
@@ -54,12 +54,12 @@ _ABOUT_TABLES: Final = """\
 _REFERENCE: Final = "reference"
 """The format of --views and --schema: a table whose cells are never cut."""
 _MAX_TIMEOUT_S: Final = 864_000
-_LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
+_SQL_BEGINNING: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
 _MAX_SQL_BYTES: Final = 16 << 20
 """The maximum number of bytes of SQL read from a file."""
 
 
-def _seconds(text: str) -> float:
+def _parse_time(text: str) -> float:
     match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
     time_s = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0
     if not 0 < time_s <= _MAX_TIMEOUT_S:
@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     add_memory(parser, MEMORY, "how much memory a query may use (default: 2G)")
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=_parse_time,
         default=TIMEOUT_S,
         metavar="TIME",
         help="how long a query may take, including the output to a file: seconds, or minutes with an m (default: 60)",
@@ -114,21 +114,21 @@ def run(arguments: list[str]) -> int:
         options.format = "table"  # a file of SQL may have any name
     options.format = options.format or _format_of(options.output)
     set_up_stdout("text" if options.format in (None, "table", "markdown") else options.format)
-    problem = _wrong_choice(options)
+    problem = _options_error(options)
     if problem is not None:
         return fail(problem)
     try:
         if options.views or options.schema is not None:
             if options.output is not None:
-                check_place(options.output, [], force=options.force)
+                check_file_output(options.output, [], force=options.force)
             return _describe(options)
-        sql = _sql(options)
+        sql = _read_sql(options)
         limits = Limits(options.memory, options.timeout)
-        with selected(options.capture, scope_of(options)) as selection:
+        with select_captures(options.capture, scope_of(options)) as selection:
             if options.output is not None:
-                check_place(options.output, selection.paths, force=options.force)
+                check_file_output(options.output, selection.paths, force=options.force)
             with SqlSession(selection.paths, limits, hear=say) as session:
-                return _answer(session, sql, options)
+                return _run_sql(session, sql, options)
     except QueryError as error:
         report_error(error, say)
         return int(Exit.USAGE)
@@ -136,26 +136,26 @@ def run(arguments: list[str]) -> int:
         return fail(f"{error}{_view_hint(options.capture)}")
 
 
-def _answer(session: SqlSession, sql: str | None, options: argparse.Namespace) -> int:
+def _run_sql(session: SqlSession, sql: str | None, options: argparse.Namespace) -> int:
     if sql is None:
-        return converse(
+        return run_shell(
             session,
             show=partial(_write_stdout, form=options.format),
-            describe=partial(_write_stdout, form=_describing(options.format)),
+            describe=partial(_write_stdout, form=_description_format(options.format)),
         )
     answer = session.ask(sql, counts_reader=options.output is not None or _goes_to_file())
-    _deliver(answer.columns, answer, options, answer.until_s)
+    _write_result(answer.columns, answer, options, answer.until_s)
     return int(Exit.USAGE if session.is_spoiled else Exit.FINE)
 
 
 def _format_of(output: str | None) -> str | None:
     """Return the format for the extension of the output file, or None if the extension is unknown."""
-    return _SUFFIXES.get(Path(output).suffix.lower()) if output else "table"
+    return _FORMAT_OF_SUFFIX.get(Path(output).suffix.lower()) if output else "table"
 
 
-def _wrong_choice(options: argparse.Namespace) -> str | None:
+def _options_error(options: argparse.Namespace) -> str | None:
     if options.format is None:
-        extensions = ", ".join(name for name in sorted(_SUFFIXES) if name)
+        extensions = ", ".join(name for name in sorted(_FORMAT_OF_SUFFIX) if name)
         return (
             f"{sanitise(options.output)} has no extension of a known format ({extensions}); rename it, or use --format"
         )
@@ -175,14 +175,14 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
 # ---- the SQL
 
 
-def _sql(options: argparse.Namespace) -> str | None:
+def _read_sql(options: argparse.Namespace) -> str | None:
     """Read the SQL from a file or stdin, or remove it from the operands; returns None if a prompt should ask for it."""
     if options.file is not None:
-        return _read(options.file)
+        return _read_sql_file(options.file)
     if options.capture and len(options.capture[0].split()) != 1:
         text: str = options.capture.pop(0)
         return text
-    if any(_LIKE_SQL.match(word) and not os.path.lexists(word) for word in options.capture[1:]):
+    if any(_SQL_BEGINNING.match(word) and not os.path.lexists(word) for word in options.capture[1:]):
         raise QueryError("empty", "put the SQL first, then the captures; see mcpproxy query --help")
     if sys.stdin is None:
         raise QueryError("empty", "no SQL was given, and stdin is closed; see mcpproxy query --help")
@@ -190,10 +190,10 @@ def _sql(options: argparse.Namespace) -> str | None:
         return None
     if "-" in options.capture:
         raise QueryError("empty", "stdin is the capture, so the SQL has to be an argument or in a file (-f)")
-    return _read("-")
+    return _read_sql_file("-")
 
 
-def _read(name: str) -> str:
+def _read_sql_file(name: str) -> str:
     if name == "-" and sys.stdin is None:
         raise CaptureError("cannot read SQL from stdin: it is closed")
     try:
@@ -227,20 +227,20 @@ def _describe(options: argparse.Namespace) -> int:
     if options.dialect is not None:
         _write_sql(options)
         return int(Exit.FINE)
-    options.format = _describing(options.format)
+    options.format = _description_format(options.format)
     if options.views:
-        _deliver(*views(), options)
+        _write_result(*views(), options)
         return int(Exit.FINE)
     relation = relation_of(options.schema, "--views")
-    _deliver(*schema(relation), options)
+    _write_result(*schema(relation), options)
     if options.format == _REFERENCE and options.output is None:
-        sys.stdout.write(_about(relation))
+        sys.stdout.write(_relation_text(relation))
     return int(Exit.FINE)
 
 
 def _write_sql(options: argparse.Namespace) -> None:
     """Write the statements that create the tables and views in Spark, in an order that works."""
-    lines = [_ABOUT_TABLES, *(text + ";\n\n" for text in (*spark_tables().values(), *spark_views().values()))]
+    lines = [_SPARK_INTRODUCTION, *(text + ";\n\n" for text in (*spark_tables().values(), *spark_views().values()))]
     if options.output is None:
         sys.stdout.writelines(lines)
         return
@@ -251,12 +251,12 @@ def _write_sql(options: argparse.Namespace) -> None:
         file.writelines(lines)
 
 
-def _describing(form: str) -> str:
+def _description_format(form: str) -> str:
     """Return the format for descriptions, in place of a table, which would cut the texts."""
     return _REFERENCE if form == "table" else form
 
 
-def _about(relation: Relation) -> str:
+def _relation_text(relation: Relation) -> str:
     lines = ["", *wrapped(f"{relation.name}: {relation.row}", _width())]
     if relation.about:
         lines += ["", *wrapped(relation.about, _width())]
@@ -300,11 +300,11 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
 def _write_stdout(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str) -> None:
     lines = _lines(columns, rows, form, Style.for_stream(sys.stdout, os.environ))
     if form in ("json", "csv") and sys.stdout.isatty():
-        lines = (_harmless(line, form) for line in lines)
+        lines = (_without_controls(line, form) for line in lines)
     sys.stdout.writelines(lines)
 
 
-def _harmless(line: str, form: str) -> str:
+def _without_controls(line: str, form: str) -> str:
     """Return a line of JSON or CSV for a terminal, without control characters; programs get the line unchanged."""
     text = line.rstrip("\r\n")
     if text.isascii() and text.isprintable():
@@ -312,7 +312,7 @@ def _harmless(line: str, form: str) -> str:
     return (safe_for_stdout(text) if form == "json" else sanitise(text, None)) + "\n"
 
 
-def _deliver(
+def _write_result(
     columns: list[Column],
     rows: Iterable[tuple[Value, ...]],
     options: argparse.Namespace,

@@ -16,25 +16,27 @@ from captures.file import create_directory
 from captures.private_folder import private_folder
 from mcpproxy.cli.diagnostics import Exit, Progress, display_names, say
 from mcpproxy.cli.outputs import check_output
-from mcpproxy.cli.selection import scope_of, selected
+from mcpproxy.cli.selection import scope_of, select_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
 
-class Inputs(NamedTuple):
+class CommandInputs(NamedTuple):
     """The captures that a command reads."""
 
     paths: list[Path]
     is_damaged: bool = False
     """Whether the original of a copy is damaged, which the copy itself does not show."""
 
-    def code(self, code: int) -> int:
-        """Return the exit code of a command that would otherwise end with `code`."""
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of a command that would otherwise end with `exit_code`."""
         return max(code, int(Exit.USAGE)) if self.is_damaged else code
 
 
 @contextmanager
-def inputs(options: argparse.Namespace, check: Callable[[str, list[Path]], None] = check_output) -> Iterator[Inputs]:
+def command_inputs(
+    options: argparse.Namespace, check: Callable[[str, list[Path]], None] = check_output
+) -> Iterator[CommandInputs]:
     """Yield the captures that the arguments name or, with --redact, redacted copies of them.
 
     Args:
@@ -44,18 +46,18 @@ def inputs(options: argparse.Namespace, check: Callable[[str, list[Path]], None]
     Raises:
         CaptureError: a capture cannot be read, or is the file to write.
     """
-    with selected(options.capture, scope_of(options)) as selection:
+    with select_captures(options.capture, scope_of(options)) as selection:
         if options.output is not None:
             check(options.output, selection.paths)
         if options.redact:
             with redacted_copies(selection.paths) as copies:
                 yield copies
         else:
-            yield Inputs(selection.paths)
+            yield CommandInputs(selection.paths)
 
 
 @contextmanager
-def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
+def redacted_copies(paths: list[Path]) -> Iterator[CommandInputs]:
     """Yield redacted copies of captures, and report on stderr how much was replaced.
 
     Raises:
@@ -81,7 +83,8 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
             except CannotCreate as error:
                 parent = tempfile.gettempdir()
                 raise CannotCreate(
-                    f"cannot make a redacted copy of {path} in {parent}: {_reason(error)}; set TMPDIR to another folder"
+                    f"cannot make a redacted copy of {path} in {parent}: {_system_reason(error)}; set "
+                    "TMPDIR to another folder"
                 ) from error
             finally:
                 progress.clear()
@@ -93,12 +96,12 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
                 is_damaged = True
                 original_name = sanitise(str(path))
                 say(f"{original_name} is damaged: the copy has only what is intact; `mcpproxy verify` lists the damage")
-        yield Inputs(copies, is_damaged)
+        yield CommandInputs(copies, is_damaged)
 
 
-def _reason(error: BaseException) -> str:
+def _system_reason(error: BaseException) -> str:
     """Return the operating system's reason for an error; the error message itself names a private folder."""
     cause = error.__cause__
     if cause is not None:
-        return _reason(cause)
+        return _system_reason(cause)
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -16,7 +16,7 @@ from captures.reader import Capture
 from captures.repair import repair
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import select_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Copy everything intact to a new file; returns the exit code."""
     options = parser().parse_args(arguments)
-    with selected([options.capture]) as selection:
+    with select_captures([options.capture]) as selection:
         path = selection.paths[0]
         # The copy is not next to the original, where it would look like another session of the server.
         name = first_segment(path).name.removesuffix(SUFFIX)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.outputs import check_place, written_line
-from mcpproxy.cli.redacted_copies import inputs
+from mcpproxy.cli.outputs import check_file_output, written_line
+from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.counts import count_text
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from analysis.store.stats import Loss
     from mcpproxy.html_report.report import Report
 
-MEMORY: Final = 1 << 30
+DEFAULT_MEMORY_BYTES: Final = 1 << 30
 """The default limit of the database's memory, in bytes."""
 
 
@@ -45,7 +45,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--redact", action="store_true", help="replace secrets first, as `mcpproxy share` does by default"
     )
-    add_memory(parser, MEMORY, "how much memory the database may use, in addition to the process itself (default: 1G)")
+    add_memory(
+        parser,
+        DEFAULT_MEMORY_BYTES,
+        "how much memory the database may use, in addition to the process itself (default: 1G)",
+    )
     return parser
 
 
@@ -54,11 +58,11 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not options.output:
         return fail("the name of the file to write is empty")
-    with inputs(options, partial(check_place, force=options.force)) as selection:
-        return selection.code(_report(selection.paths, options))
+    with command_inputs(options, partial(check_file_output, force=options.force)) as selection:
+        return selection.exit_code(_write_report(selection.paths, options))
 
 
-def _report(paths: list[Path], options: argparse.Namespace) -> int:
+def _write_report(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second; --help should not wait for it.
     from analysis.store.open import Sources, with_sources
     from analysis.store.report_rows import report_rows

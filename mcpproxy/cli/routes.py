@@ -27,14 +27,14 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.nearest import hint
 from mcpproxy.wording.wrapping import wrapped
 
-_WORDS = {
+_WORDS_OF_ACTION = {
     "route": ("will be routed", "routed"),
     "unroute": ("will be restored", "restored"),
 }
 """For each action, the words for its effect on a server: before it is carried out, and after."""
 
 
-def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
+def add_client_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     """Add the arguments that choose clients and servers."""
     parser.add_argument(
         "client", nargs="*", metavar="CLIENT", help="clients by name, such as claude-code or cursor (default: ask)"
@@ -56,10 +56,10 @@ def chosen_clients(options: argparse.Namespace) -> list[Client]:
     Raises:
         ValueError: a name is unknown; the message is for the user.
     """
-    return [client_named(name) for name in options.client] or list(CLIENTS)
+    return [named_client(name) for name in options.client] or list(CLIENTS)
 
 
-def client_named(name: str) -> Client:
+def named_client(name: str) -> Client:
     """Return the client with this name.
 
     Raises:
@@ -72,32 +72,34 @@ def client_named(name: str) -> Client:
     return client
 
 
-def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
+def find_inventories(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
     """Return the inventories of those clients that have left any trace on this machine."""
     return [inventory for client in clients if (inventory := find(client, machine)).is_here]
 
 
-def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
-    """Return the inventories of `find_all`, but leave out unnamed clients that only share a project's files."""
-    inventories = find_all(clients, machine)
+def find_used_inventories(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
+    """Return the inventories of `find_inventories`, but leave out unnamed clients that only share a project's files."""
+    inventories = find_inventories(clients, machine)
     if len(clients) < len(CLIENTS):
         return inventories
     used_inventories = [
-        inventory for inventory in inventories if inventory.elsewhere or _paths(inventory) - _shared(inventory, machine)
+        inventory
+        for inventory in inventories
+        if inventory.elsewhere or _inventory_paths(inventory) - _project_paths(inventory, machine)
     ]
-    covered_paths = {path for inventory in used_inventories for path in _paths(inventory)}
+    covered_paths = {path for inventory in used_inventories for path in _inventory_paths(inventory)}
     for inventory in inventories:
-        if inventory not in used_inventories and not _paths(inventory) <= covered_paths:
+        if inventory not in used_inventories and not _inventory_paths(inventory) <= covered_paths:
             used_inventories.append(inventory)
-            covered_paths |= _paths(inventory)
+            covered_paths |= _inventory_paths(inventory)
     return [inventory for inventory in inventories if inventory in used_inventories]
 
 
-def _paths(inventory: ClientInventory) -> set[Path]:
+def _inventory_paths(inventory: ClientInventory) -> set[Path]:
     return {*inventory.files, *(path for path, _ in inventory.broken)}
 
 
-def _shared(inventory: ClientInventory, machine: Machine) -> set[Path]:
+def _project_paths(inventory: ClientInventory, machine: Machine) -> set[Path]:
     """Return the paths of the project's files that a client reads."""
     client = inventory.client
     places = [config.places.get(machine.system, ()) for config in client.files if config.scope == "project"]
@@ -118,12 +120,12 @@ class RoutePrinter:
         """Create a printer of JSON lines or of text; it shows the upstreams of servers that `listeners` relay."""
         self._machine = machine
         self._listeners = (*listeners,)
-        self._json = as_json
+        self._is_json = as_json
         self._width = width_of_stdout()
         self.is_repeated = False
         """Whether the plans were printed before; only results are printed then."""
 
-    def plan(self, plan: Plan, changes: list[Change], *, is_done: bool) -> None:
+    def print_plan(self, plan: Plan, changes: list[Change], *, is_done: bool) -> None:
         """Print a file and the changes to its servers.
 
         Args:
@@ -131,7 +133,7 @@ class RoutePrinter:
             changes: the changes to its servers.
             is_done: whether they have been made.
         """
-        if self._json:
+        if self._is_json:
             for change in changes:
                 sys.stdout.write(json_line(self._row(plan, change, is_done=is_done)))
             return
@@ -141,12 +143,12 @@ class RoutePrinter:
             return
         lines = [f"{plan.client.title}  {sanitise(self._machine.shown(plan.path), None)}"]
         names = [sanitise(change.server.name, 40) for change in changes]
-        packages = [_package(change.server, self._listeners) for change in changes]
+        packages = [_server_label(change.server, self._listeners) for change in changes]
         name_width = min(24, max(map(cells, names), default=0))
         package_width = min(30, max(map(cells, packages), default=0))
         for name, package, change in zip(names, packages, changes, strict=True):
-            outcome = sanitise(_outcome(change, self._machine, is_done=is_done), 200)
-            text = f"  {padded(name, name_width)}  {padded(package, package_width)}  {outcome}"
+            outcome = sanitise(_outcome_text(change, self._machine, is_done=is_done), 200)
+            text = f"  {pad_cell(name, name_width)}  {pad_cell(package, package_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
@@ -165,13 +167,13 @@ class RoutePrinter:
         }
 
 
-def padded(text: str, width: int) -> str:
+def pad_cell(text: str, width: int) -> str:
     """Return the text of a table cell: cut or padded to a width."""
     fitted_text = fit(text, width)
     return fitted_text + " " * (width - cells(fitted_text))
 
 
-def _package(server: Server, listeners: Iterable[Listener]) -> str:
+def _server_label(server: Server, listeners: Iterable[Listener]) -> str:
     """Return a short name for a server's command or URL, without anything that could be a secret."""
     wrapped_command = server.routed
     words = wrapped_command.inner if wrapped_command is not None else server.words
@@ -184,21 +186,23 @@ def _package(server: Server, listeners: Iterable[Listener]) -> str:
     return sanitise(origin_shown(url[1]) if listener is None else listener.upstream, 60)
 
 
-def _outcome(change: Change, machine: Machine, *, is_done: bool) -> str:
+def _outcome_text(change: Change, machine: Machine, *, is_done: bool) -> str:
     reason = sanitise(change.reason, 200)  # may quote the server
-    if change.action in _WORDS:
+    if change.action in _WORDS_OF_ACTION:
         details = f" {reason}" if reason else ""
         if change.server.project:
             details += f" in {machine.shown(Path(change.server.project))}"
         return (
-            _WORDS[change.action][is_done]
+            _WORDS_OF_ACTION[change.action][is_done]
             + details
             + (", but switched off in the client" if change.server.is_disabled else "")
         )
     return reason if change.action == "keep" else f"left alone: {reason}"
 
 
-def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: RoutePrinter) -> tuple[list[Plan], int]:
+def write_plans(
+    plans: list[Plan], decide: Decide, state: InstallState, listing: RoutePrinter
+) -> tuple[list[Plan], int]:
     """Write the files, and print the changes that were made.
 
     Returns:
@@ -216,7 +220,7 @@ def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: R
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue
         try:
-            listing.plan(plan, changes, is_done=True)
+            listing.print_plan(plan, changes, is_done=True)
         except OSError as error:
             output_errors.append(error)
         if any(change.edits for change in changes):
@@ -226,7 +230,7 @@ def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: R
     return written_plans, code
 
 
-def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
+def report_broken_files(inventories: Iterable[ClientInventory], machine: Machine) -> int:
     """Report each file that cannot be read; returns the exit code."""
     code = int(Exit.FINE)
     reported_paths: set[Path] = set()
@@ -258,7 +262,7 @@ def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
             yield f"{inventory.client.title}: the {source} {label} may have servers of its own, which cannot be routed"
 
 
-def stops_before_writing(
+def confirm_changes(
     plans: list[Plan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
 ) -> int | None:
     """Show the changes, and ask if no client was named; returns the exit code, or None if the files may be written.
@@ -273,7 +277,7 @@ def stops_before_writing(
     if not options.dry_run and (options.client or options.all):
         return None
     for plan in plans:
-        listing.plan(plan, plan.changes, is_done=False)
+        listing.print_plan(plan, plan.changes, is_done=False)
     servers = count_text(sum(bool(change.edits) for plan in plans for change in plan.changes), "server")
     if options.dry_run or servers.startswith("0 "):
         return int(Exit.FINE)
@@ -288,7 +292,7 @@ def stops_before_writing(
     return int(Exit.FINE)
 
 
-def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
+def warn_about_shared_files(plans: Iterable[Plan], machine: Machine) -> None:
     """Warn about files with other readers: other clients, and the people who share a repository."""
     for plan in plans:
         if plan.also_read_by:

@@ -19,7 +19,7 @@ from analysis.rules.discovery import GROUPS, group_of, rules
 from analysis.rules.old_ids import current_id
 from mcpproxy.cli.arguments import Parser, add_color, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.evidence import SHOWN, Evidence, gathered
+from mcpproxy.cli.evidence import MAX_SHOWN_FINDINGS, RuleEvidence, gather_evidence
 from mcpproxy.report import findings_json
 from mcpproxy.report.findings import TextReporter
 from mcpproxy.report.output import json_line
@@ -41,9 +41,9 @@ from mcpproxy.wording.rule_pages import (
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.wrapping import wrapped
 
-_LEVELS: Final = 11
+_LEVEL_COLUMNS: Final = 11
 """How many columns precede the id of a rule in a list."""
-_NARROWEST: Final = 30
+_MIN_SUMMARY_COLUMNS: Final = 30
 """The minimum width of a summary on the line of the id, in columns; a narrower one begins on the next line."""
 
 
@@ -83,8 +83,8 @@ def run(arguments: list[str]) -> int:
     names = [current_id(name) for name in options.rule if not is_pattern(name)]
     if options.captures and (patterns or not names):
         return fail("--in needs the id of a rule, as in `mcpproxy rule id/null --in CAPTURE`")
-    code = _list(patterns, options) if patterns or not names else int(Exit.FINE)
-    return max(code, _show(names, options, is_first=not patterns)) if names else code
+    code = _list_rules(patterns, options) if patterns or not names else int(Exit.FINE)
+    return max(code, _print_pages(names, options, is_first=not patterns)) if names else code
 
 
 def is_pattern(name: str) -> bool:
@@ -92,13 +92,13 @@ def is_pattern(name: str) -> bool:
     return any(wildcard in name for wildcard in "*?[")
 
 
-def _list(patterns: list[str], options: argparse.Namespace) -> int:
+def _list_rules(patterns: list[str], options: argparse.Namespace) -> int:
     """List the rules that match all options and at least one of the patterns; returns the exit code."""
     if options.group not in (None, *GROUPS):
         return fail(f"there is no group {sanitise(options.group, 64)}; `mcpproxy rule` lists them all")
     for pattern in patterns:
         if not any(fnmatchcase(rule, pattern) for rule in rules()):
-            return fail(no_rule(pattern))
+            return fail(unknown_rule_error(pattern))
     selected_rules = [rule for rule in rules().values() if _is_selected(rule, patterns, options)]
     if not selected_rules:
         say("no rule matches all the options; `mcpproxy rule` lists all rules")
@@ -106,7 +106,7 @@ def _list(patterns: list[str], options: argparse.Namespace) -> int:
         for rule in selected_rules:
             sys.stdout.write(json_line(_as_json(rule)))
     else:
-        _print(selected_rules, options)
+        _print_list(selected_rules, options)
     return int(Exit.FINE)
 
 
@@ -120,7 +120,7 @@ def _is_selected(rule: type[Rule], patterns: list[str], options: argparse.Namesp
     )
 
 
-def _print(selected_rules: Iterable[type[Rule]], options: argparse.Namespace) -> None:
+def _print_list(selected_rules: Iterable[type[Rule]], options: argparse.Namespace) -> None:
     """Print the rules by group, one per line; wrap lines on a terminal."""
     style = Style.chosen(options.color, sys.stdout, os.environ)
     width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else sys.maxsize
@@ -131,8 +131,8 @@ def _print(selected_rules: Iterable[type[Rule]], options: argparse.Namespace) ->
         sys.stdout.write(("\n" if number else "") + style.paint(head) + "\n")
         group_rules = list(members)
         id_width = max(len(rule.id) for rule in group_rules)
-        fits_on_one_line = width - (_LEVELS + id_width + 2) >= _NARROWEST
-        indent = _LEVELS + id_width + 2 if fits_on_one_line else _LEVELS
+        fits_on_one_line = width - (_LEVEL_COLUMNS + id_width + 2) >= _MIN_SUMMARY_COLUMNS
+        indent = _LEVEL_COLUMNS + id_width + 2 if fits_on_one_line else _LEVEL_COLUMNS
         for rule in group_rules:
             level = str(rule.level) if options.version is None else level_in(rule, options.version)
             lines = list(wrapped(summary_of(rule), width - indent))
@@ -141,21 +141,21 @@ def _print(selected_rules: Iterable[type[Rule]], options: argparse.Namespace) ->
             sys.stdout.write("".join(f"{'':<{indent}}{line}\n" for line in lines))
 
 
-def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:
+def _print_pages(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:
     """Print the pages of rules; returns the exit code."""
     code = int(Exit.FINE)
-    evidence: dict[str, Evidence] = {}
+    evidence: dict[str, RuleEvidence] = {}
     rule_ids = [name for name in names if name in rules()]
     if options.captures and rule_ids:
-        evidence, is_complete = _gathered(rule_ids, options)
+        evidence, is_complete = _gather_evidence(rule_ids, options)
         code = int(Exit.FINE if is_complete else Exit.USAGE)
     for name in names:
         rule = rules().get(name)
         if rule is None:
-            code = fail(no_rule(name))
+            code = fail(unknown_rule_error(name))
         elif options.format == "json":
             members = _as_json(rule)
-            sys.stdout.write(json_line(members | _findings(evidence[name]) if name in evidence else members))
+            sys.stdout.write(json_line(members | _findings_as_json(evidence[name]) if name in evidence else members))
         else:
             style = Style.chosen(options.color, sys.stdout, os.environ)
             sys.stdout.write("" if is_first else "\n")
@@ -166,7 +166,7 @@ def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> i
     return code
 
 
-def _gathered(rule_ids: list[str], options: argparse.Namespace) -> tuple[dict[str, Evidence], bool]:
+def _gather_evidence(rule_ids: list[str], options: argparse.Namespace) -> tuple[dict[str, RuleEvidence], bool]:
     """Return the evidence for these rules in the captures, and whether everything could be examined."""
     encoding = sys.stdout.encoding
 
@@ -176,23 +176,23 @@ def _gathered(rule_ids: list[str], options: argparse.Namespace) -> tuple[dict[st
             notes=True,
             width=_width(),
             encoding=encoding,
-            most=SHOWN,
+            most=MAX_SHOWN_FINDINGS,
             paged=True,
         )
 
-    return gathered(options.captures, rule_ids, new_reporter)
+    return gather_evidence(options.captures, rule_ids, new_reporter)
 
 
-def _findings(evidence: Evidence) -> dict[str, Any]:
+def _findings_as_json(evidence: RuleEvidence) -> dict[str, Any]:
     """Return the number of findings, and the first few of them as `check --json` prints them."""
-    return {"found": evidence.count, "findings": [findings_json.row(finding) for finding in evidence.first]}
+    return {"found": evidence.count, "findings": [findings_json.row(finding) for finding in evidence.first_findings]}
 
 
 def _width() -> int:
     return min(100, max(40, shutil.get_terminal_size().columns))
 
 
-def no_rule(name: str) -> str:
+def unknown_rule_error(name: str) -> str:
     """Return the error for a name or pattern that matches no rule, with suggestions."""
     if name in GROUPS:
         return f"{name} is a group of rules; {name}/* matches all of them"

@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
     from captures.writer import Fsync, Policy
 
-STACK: Final = 2 << 20
+STACK_BYTES: Final = 2 << 20
 """The size of a thread's stack, in bytes. Seven stacks of the usual 8 MiB take a fifth of an address space that is
 limited to 300 MiB; the rest is too small for glibc's arenas, and an allocation fails where C code does not expect it.
 """
-FILES: Final = 24
+MAX_OPEN_FILES: Final = 24
 """How many files may be open at the same time, including the standard streams."""
-SWITCH_S: Final = 0.0002
+SWITCH_INTERVAL_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
 
 _CHOICES: Final = {
@@ -75,7 +75,7 @@ class UsageError(Exception):
     """Raised for invalid arguments; the message says which one is invalid, and what to do."""
 
 
-class Options:
+class RunOptions:
     """The options of `run`, which are parsed by hand, because argparse would add 12 ms to every start."""
 
     def __init__(self, arguments: list[str]) -> None:
@@ -94,8 +94,8 @@ class Options:
             "--if-unrecordable": "refuse",
         }
         self.keep_path: list[str] = []
-        self.summary = False
-        self.help = False
+        self.prints_summary = False
+        self.prints_help = False
         self.command: list[bytes] = []
         words = iter(arguments)
         for word in words:
@@ -103,8 +103,8 @@ class Options:
                 # Some clients and shells drop the `--`, so a command without it works as well.
                 self.command = [os.fsencode(argument) for argument in (words if word == "--" else (word, *words))]
                 break
-            self._take(word, words)
-            if self.help:
+            self._parse_option(word, words)
+            if self.prints_help:
                 return
         if self.command and is_web_address(self.command[0]):
             raise UsageError("COMMAND is a URL; to record an HTTP server, write: mcpproxy serve URL")
@@ -118,42 +118,42 @@ class Options:
             self.machine = machine_name(self.values["--machine"])
         except ValueError as error:
             raise UsageError(str(error)) from None
-        self.ring_bytes = _size(self.values["--ring-size"])
+        self.ring_bytes = _parse_size(self.values["--ring-size"])
 
-    def _take(self, word: str, words: Iterator[str]) -> None:
+    def _parse_option(self, word: str, words: Iterator[str]) -> None:
         name, equals, value = word.partition("=")
         if word in ("--help", "-h"):
-            self.help = True
+            self.prints_help = True
         elif word == "--summary":
-            self.summary = True
+            self.prints_summary = True
         elif name != "--keep-path" and name not in self.values:
             option_names = ("--help", "--summary", "--keep-path", *self.values)
-            raise UsageError(f"run has no option {_shown(word)}{_hint(name, option_names)}; see mcpproxy run --help")
+            raise UsageError(f"run has no option {_quoted(word)}{_hint(name, option_names)}; see mcpproxy run --help")
         else:
             value = value if equals else next(words, "")
             if not value or value == "--":
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
                 choices = f"{', '.join(_CHOICES[name])}{_hint(value, _CHOICES[name])}"
-                raise UsageError(f"{name}: {_shown(value)} is not one of {choices}")
+                raise UsageError(f"{name}: {_quoted(value)} is not one of {choices}")
             if name == "--keep-path":
                 if not is_segment(value):
                     raise UsageError(
-                        f"--keep-path must be a single path segment, without /, ? and #, not {_shown(value)}"
+                        f"--keep-path must be a single path segment, without /, ? and #, not {_quoted(value)}"
                     )
                 self.keep_path.append(value)
             else:
                 self.values[name] = value
 
 
-def _size(text: str) -> int:
+def _parse_size(text: str) -> int:
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
     if not number.isdecimal() or not 1 << 20 <= int(number) * _UNITS[unit] <= 1 << 50:
-        raise UsageError(f"--ring-size must be a size of at least 1M, such as 512M or 2G, not {_shown(text)}")
+        raise UsageError(f"--ring-size must be a size of at least 1M, such as 512M or 2G, not {_quoted(text)}")
     return int(number) * _UNITS[unit]
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(text[:80])
 
 
@@ -167,18 +167,18 @@ def _hint(text: str, words: Iterable[str]) -> str:
 def run(arguments: list[str]) -> int:
     """Run and record a server. If the server starts, this does not return: the process ends as the server does."""
     try:
-        options = Options(arguments)
+        options = RunOptions(arguments)
     except UsageError as error:
         write_stderr(str(error))
         return 2
-    if options.help:
+    if options.prints_help:
         sys.stdout.write(__doc__ or "")
         return 0
     start_ns = time.monotonic_ns()
-    threading.stack_size(STACK)
+    threading.stack_size(STACK_BYTES)
     closed_fds = occupy_stdio()
     environment = EnvironmentBlock()
-    needed_files = FILES + inherited_files()
+    needed_files = MAX_OPEN_FILES + inherited_files()
     allowed_files, files = make_room(needed_files)
     try:
         if allowed_files < needed_files:
@@ -186,19 +186,19 @@ def run(arguments: list[str]) -> int:
                 f"cannot record with a limit of {allowed_files} open files: {needed_files} are needed; raise it "
                 f"(ulimit -n {needed_files})"
             )
-        recorder = _recorder(options, environment)
+        recorder = _new_recorder(options, environment)
     except CaptureError as error:
         if options.values["--if-unrecordable"] == "refuse":
             write_stderr(str(error))
             return 73
         if allowed_files < needed_files:
-            return _give_way(str(error), options, environment, closed_fds)
-        os._exit(_pass_on(str(error), options, environment, closed_fds, files))
-    status = _relay(recorder, options, environment, closed_fds, files, start_ns)
+            return _become_server(str(error), options, environment, closed_fds)
+        os._exit(_run_unrecorded(str(error), options, environment, closed_fds, files))
+    status = _run_relay(recorder, options, environment, closed_fds, files, start_ns)
     os._exit(status)
 
 
-def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
+def _new_recorder(options: RunOptions, environment: EnvironmentBlock) -> Recorder:
     values = options.values
     try:
         return Recorder(
@@ -216,9 +216,9 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
         raise CannotCreate(f"cannot create a capture: {error}; choose another place with --capture") from error
 
 
-def _relay(
+def _run_relay(
     recorder: Recorder,
-    options: Options,
+    options: RunOptions,
     environment: EnvironmentBlock,
     closed_fds: frozenset[int],
     files: int | None,
@@ -238,7 +238,7 @@ def _relay(
     )
     recorder.on_stop = lambda: relay.stop("record_error")
     recorder.on_segment = relay.begin_segment
-    sys.setswitchinterval(SWITCH_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         server_exit = relay.run(options.command, environment)
     except SpawnError as error:
@@ -247,12 +247,12 @@ def _relay(
         return error.status
     if recorder.finish(server_exit.cause, server_exit.status, server_exit.signum):
         relay.dismiss_guard()
-    if options.summary or os.isatty(2):
+    if options.prints_summary or os.isatty(2):
         write_stderr(_summary(recorder, time.monotonic_ns() - start_ns))
-    return 74 if relay.stop_reason is not None else _as_it_ended(server_exit, signal_wait)
+    return 74 if relay.stop_reason is not None else _exit_like(server_exit, signal_wait)
 
 
-def _give_way(reason: str, options: Options, environment: EnvironmentBlock, closed_fds: frozenset[int]) -> int:
+def _become_server(reason: str, options: RunOptions, environment: EnvironmentBlock, closed_fds: frozenset[int]) -> int:
     """Replace this process by the server, because not even a relay can run; returns the exit status if that fails."""
     write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
     signal_wait = SignalWait()
@@ -263,17 +263,17 @@ def _give_way(reason: str, options: Options, environment: EnvironmentBlock, clos
         return error.status
 
 
-def _pass_on(
-    reason: str, options: Options, environment: EnvironmentBlock, closed_fds: frozenset[int], files: int | None
+def _run_unrecorded(
+    reason: str, options: RunOptions, environment: EnvironmentBlock, closed_fds: frozenset[int], files: int | None
 ) -> int:
-    """Run the server without recording until it ends; returns the exit status, or kills this process like `_relay`."""
+    """Run the server unrecorded until it ends; returns the exit status, or kills this process as `_run_relay` does."""
     from captures.redact import server_name
     from mcpproxy.recorder.unrecorded import NullObserver, NullTap, noted
 
     write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
     signal_wait = SignalWait()
     relay = StdioRelay({fd: NullTap() for fd in (0, 1, 2)}, NullObserver(), signal_wait, closed=closed_fds, files=files)
-    sys.setswitchinterval(SWITCH_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     with noted(options.values["--name"] or server_name(options.command), reason):
         try:
             server_exit = relay.run(options.command, environment)
@@ -281,10 +281,10 @@ def _pass_on(
             write_stderr(str(error))
             return error.status
     relay.dismiss_guard()
-    return _as_it_ended(server_exit, signal_wait)
+    return _exit_like(server_exit, signal_wait)
 
 
-def _as_it_ended(server_exit: ServerExit, signal_wait: SignalWait) -> int:
+def _exit_like(server_exit: ServerExit, signal_wait: SignalWait) -> int:
     """Return the exit status of the server, or kill this process by the signal that ended the server.
 
     The status is 1 if the server exited with 0 but its output could not be written: without a proxy, it would have

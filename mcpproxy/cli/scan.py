@@ -15,7 +15,7 @@ from captures.errors import CaptureError
 from captures.reader import Capture
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
     """List the secrets; returns 1 if there are any, 2 if a capture is damaged or cannot be read."""
     options = parser().parse_args(arguments)
     codes = [Exit.FINE]
-    with selected(options.capture, scope_of(options)) as selection:
+    with select_captures(options.capture, scope_of(options)) as selection:
         for path in selection.paths:
             display_name = selection.name_of(path)
             try:

@@ -29,7 +29,7 @@ from captures.paths import SUFFIX, captures_root, slug
 from captures.private_folder import private_folder
 from captures.reader import Capture
 from mcpproxy.check_run.result import STDIN
-from mcpproxy.cli.arguments import count, latest, moment
+from mcpproxy.cli.arguments import count, moment, span_end
 from mcpproxy.cli.diagnostics import display_names, say
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
@@ -43,18 +43,18 @@ or put `mcpproxy run --` in front of a server's command by hand
 or see a session right now:  mcpproxy demo
 """
 
-_ID: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
+_ID_PREFIX: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
 """The id of a capture, or the prefix of it that SQL tables show."""
-_NAMED: Final = 3
+MAX_NAMED_PATHS: Final = 3
 """The maximum number of captures or folders that a message names."""
 
-Kind: TypeAlias = Literal["file", "folder", "server", "listed", "all", "stdin"]
+ArgumentKind: TypeAlias = Literal["file", "folder", "server", "listed", "all", "stdin"]
 
 
 class NamedCaptures(NamedTuple):
     """The captures that an argument names, before the options that widen or narrow it."""
 
-    kind: Kind
+    kind: ArgumentKind
     """`listed` means a name from `ls` or SQL; `all` means that there is no argument."""
     name: str
     """The argument as typed."""
@@ -63,10 +63,10 @@ class NamedCaptures(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scope:
+class CaptureScope:
     """The options, such as `--all` and `--last`, that select which of the named captures to read."""
 
-    every: bool = False
+    reads_all: bool = False
     """Whether to read all captures of a server, not only its newest."""
     last: int | None = None
     """The maximum number of captures for each argument; the newest are read."""
@@ -74,42 +74,42 @@ class Scope:
     """If set, captures without records at or after this time, in nanoseconds since 1970, are left out."""
     until_ns: int | None = None
     """If set, captures without records at or before this time, in nanoseconds since 1970, are left out."""
-    live: bool = False
+    is_live_only: bool = False
     """Whether to select only captures that are being recorded now."""
 
     @property
     def is_wide(self) -> bool:
         """Whether a server's name can mean other captures than its newest."""
-        return self.every or self.narrows
+        return self.reads_all or self.is_narrowed
 
     @property
-    def narrows(self) -> bool:
+    def is_narrowed(self) -> bool:
         """Whether the scope may leave out captures that an argument names."""
-        return self.last is not None or self.since_ns is not None or self.until_ns is not None or self.live
+        return self.last is not None or self.since_ns is not None or self.until_ns is not None or self.is_live_only
 
     def captures_of(self, meaning: NamedCaptures) -> list[Path]:
         """Return the captures of an argument that are in this scope, newest first."""
-        paths = [path for path in meaning.paths if self._takes(path)] if self.narrows else meaning.paths
+        paths = [path for path in meaning.paths if self._includes(path)] if self.is_narrowed else meaning.paths
         if meaning.kind in ("server", "all") and not self.is_wide:
             return paths[:1]
         return paths[: self.last]
 
-    def _takes(self, path: Path) -> bool:
-        if self.live and not is_recorded(path):
+    def _includes(self, path: Path) -> bool:
+        if self.is_live_only and not is_recorded(path):
             return False
         if self.since_ns is None and self.until_ns is None:
             return True
-        start_ns, end_ns = _time_of(path)
+        start_ns, end_ns = _time_span(path)
         return (self.since_ns is None or end_ns >= self.since_ns) and (
             self.until_ns is None or start_ns <= self.until_ns
         )
 
 
-NEWEST: Final = Scope()
-EVERY: Final = Scope(every=True)
+NEWEST_CAPTURE: Final = CaptureScope()
+ALL_CAPTURES: Final = CaptureScope(reads_all=True)
 
 
-class Selection(NamedTuple):
+class SelectedCaptures(NamedTuple):
     """The captures that a command reads."""
 
     paths: list[Path]
@@ -151,24 +151,24 @@ def add_scope(parser: argparse.ArgumentParser, *, every: bool = False) -> None:
     )
     parser.add_argument(
         "--until",
-        type=latest,
+        type=span_end,
         metavar="WHEN",
         help="only captures with records at or before this time; a date without a time means the end of that day",
     )
     parser.add_argument("--live", action="store_true", help="only captures that are being recorded now")
 
 
-def scope_of(options: argparse.Namespace, *, every: bool = False) -> Scope:
-    """Return the scope of the options; with `every`, a server's name means all of its captures by default."""
-    return Scope(every or options.all, options.last, options.since, options.until, options.live)
+def scope_of(options: argparse.Namespace, *, every: bool = False) -> CaptureScope:
+    """Return the scope of the options; with `reads_all`, a server's name means all of its captures by default."""
+    return CaptureScope(every or options.all, options.last, options.since, options.until, options.live)
 
 
 def all_captures() -> list[Path]:
     """Return all captures of this user, newest first."""
-    return each_once(path for root in search_roots() for path in find_captures(root))
+    return without_duplicates(path for root in search_roots() for path in find_captures(root))
 
 
-def each_once(paths: Iterable[Path]) -> list[Path]:
+def without_duplicates(paths: Iterable[Path]) -> list[Path]:
     """Return captures newest first; a capture with two names is listed once."""
     return newest_first({real_path(path): path for path in paths}.values())
 
@@ -179,7 +179,9 @@ def is_recorded(path: Path) -> bool:
 
 
 @contextmanager
-def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = False) -> Iterator[Selection]:
+def select_captures(
+    arguments: Sequence[str], scope: CaptureScope = NEWEST_CAPTURE, *, lists: bool = False
+) -> Iterator[SelectedCaptures]:
     """Yield the captures that the arguments name; stdin is copied to a private file, which the context deletes.
 
     Args:
@@ -192,35 +194,35 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
         CannotCreate: stdin cannot be copied.
     """
     with ExitStack() as stack:
-        meanings = [_stdin(stack) if argument == "-" else meaning_of(argument) for argument in arguments]
+        meanings = [_copy_stdin(stack) if argument == "-" else named_captures(argument) for argument in arguments]
         if not arguments:
-            meanings = [_everything()]
+            meanings = [_all_named_captures()]
         choices = [(meaning, scope.captures_of(meaning)) for meaning in meanings]
         paths = [path for _, chosen_paths in choices for path in chosen_paths]
         if not paths and not lists:
-            _say_nothing_left(choices, scope)
+            _raise_nothing_selected(choices, scope)
         for meaning, chosen_paths in choices:
             if meaning.kind not in ("file", "stdin") and chosen_paths and not lists:
-                say(_reading(meaning, chosen_paths))
+                say(_reading_message(meaning, chosen_paths))
         stdin = next((meaning.paths[0] for meaning in meanings if meaning.kind == "stdin"), None)
         if stdin is not None:
             stack.enter_context(display_names({str(stdin): "stdin"}))
-        yield Selection(paths, stdin)
+        yield SelectedCaptures(paths, stdin)
 
 
-def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
+def present_captures(arguments: Sequence[str], scope: CaptureScope) -> list[Path]:
     """Return the captures that the arguments name now, newest first, each once; ignore unknown names.
 
-    This is for callers that wait for captures to begin; see `wait_for`.
+    This is for callers that wait for captures to begin; see `check_names`.
     """
     paths = []
     for argument in arguments:
         with suppress(NotACapture):
-            paths += scope.captures_of(meaning_of(argument))
-    return each_once(paths if arguments else scope.captures_of(_everything()))
+            paths += scope.captures_of(named_captures(argument))
+    return without_duplicates(paths if arguments else scope.captures_of(_all_named_captures()))
 
 
-def wait_for(arguments: Sequence[str]) -> None:
+def check_names(arguments: Sequence[str]) -> None:
     """Check that every argument can name a capture, now or later.
 
     Raises:
@@ -228,14 +230,14 @@ def wait_for(arguments: Sequence[str]) -> None:
     """
     for argument in arguments:
         if not slug(argument):
-            meaning_of(argument)
+            named_captures(argument)
 
 
-def _everything() -> NamedCaptures:
+def _all_named_captures() -> NamedCaptures:
     return NamedCaptures("all", "", all_captures())
 
 
-def _stdin(stack: ExitStack) -> NamedCaptures:
+def _copy_stdin(stack: ExitStack) -> NamedCaptures:
     if sys.stdin is None:
         raise NotACapture("cannot read a capture from stdin: it is closed; name a capture")
     try:
@@ -248,14 +250,14 @@ def _stdin(stack: ExitStack) -> NamedCaptures:
     return NamedCaptures("stdin", "-", [path])
 
 
-def meaning_of(argument: str) -> NamedCaptures:
+def named_captures(argument: str) -> NamedCaptures:
     """Return the captures that an argument other than `-` names.
 
     Raises:
         NotACapture: it names no capture; the message lists the folders that were searched.
     """
     if not argument:
-        raise _nothing("the name of a capture is empty")
+        raise _no_capture_error("the name of a capture is empty")
     path = Path(argument)
     if path.is_dir() and (captures := find_captures(path)):
         return NamedCaptures("folder", argument, captures)
@@ -263,20 +265,22 @@ def meaning_of(argument: str) -> NamedCaptures:
     if is_file and ("/" in argument or argument.endswith(SUFFIX) or _is_capture(path)):
         return NamedCaptures("file", argument, [path])
     all_paths = all_captures()
-    if server_paths := captures_of(argument, all_paths):
+    if server_paths := captures_of_server(argument, all_paths):
         return NamedCaptures("server", argument, server_paths)
     if listed_paths := [capture for capture in all_paths if _is_called(capture, argument)]:
         return NamedCaptures("listed", argument, listed_paths)
-    if _ID.fullmatch(argument) and (id_paths := _identified(all_paths, argument)):
+    if _ID_PREFIX.fullmatch(argument) and (id_paths := _captures_by_id(all_paths, argument)):
         return NamedCaptures("listed", argument, id_paths)
     if is_file:
         return NamedCaptures("file", argument, [path])
     if path.is_dir():
-        raise _nothing(f"no captures in {sanitise(argument)}")
+        raise _no_capture_error(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
         return NamedCaptures("file", argument, [path])
     typed_name = f"{sanitise(argument)}{hint(argument, {path.parent.name for path in all_paths})}"
-    raise _nothing(f"there is no capture, folder or server called {typed_name}; looked in {_places()}")
+    raise _no_capture_error(
+        f"there is no capture, folder or server called {typed_name}; looked in {_search_roots_text()}"
+    )
 
 
 def _is_capture(path: Path) -> bool:
@@ -289,7 +293,7 @@ def _is_capture(path: Path) -> bool:
     return True
 
 
-def captures_of(server: str, candidates: list[Path]) -> list[Path]:
+def captures_of_server(server: str, candidates: list[Path]) -> list[Path]:
     """Return the captures of a server, which are found by their folder or, if there is none, by their headers."""
     # The slug of a name that is all punctuation is empty; it must not match the folders of other such names.
     folder = slug(server)
@@ -309,7 +313,7 @@ def _names_of(path: Path) -> tuple[str, ...]:
     return (name, sanitise(name)) if isinstance(name, str) and slug(name) else ()
 
 
-def _time_of(path: Path) -> tuple[int, int]:
+def _time_span(path: Path) -> tuple[int, int]:
     """Return the start and end of a capture, in nanoseconds since 1970, from its header and its file's time."""
     last_segment = segments(path)[-1]
     try:
@@ -320,7 +324,7 @@ def _time_of(path: Path) -> tuple[int, int]:
     return (wall_ns if type(wall_ns) is int else end_ns), end_ns
 
 
-def _reading(meaning: NamedCaptures, chosen_paths: list[Path]) -> str:
+def _reading_message(meaning: NamedCaptures, chosen_paths: list[Path]) -> str:
     """Return the line on stderr that names the captures chosen for an argument."""
     total = count_text(len(meaning.paths), "capture")
     origin = (
@@ -332,18 +336,24 @@ def _reading(meaning: NamedCaptures, chosen_paths: list[Path]) -> str:
             note = "" if meaning.kind == "listed" else f", the only capture{origin}"
         elif chosen_paths[0] != meaning.paths[0]:
             note = f", one of {total}{origin}"
-        return f"reading {chosen_paths[0]}{note}{_elsewhere(meaning, chosen_paths[0])}"
+        return f"reading {chosen_paths[0]}{note}{_root_hint(meaning, chosen_paths[0])}"
     count = total if len(chosen_paths) == len(meaning.paths) else f"{len(chosen_paths):,} of {total}"
     if meaning.kind == "listed":
         return f"reading {count} called {meaning.name}"
-    if len(chosen_paths) <= _NAMED and len(chosen_paths) < len(meaning.paths):
+    if len(chosen_paths) <= MAX_NAMED_PATHS and len(chosen_paths) < len(meaning.paths):
         return f"reading {count}{origin}: {', '.join(map(str, chosen_paths))}"
     folders = list(dict.fromkeys(path.parent for path in chosen_paths))
-    place = f" in {folders[0]}" if len(folders) == 1 else "" if meaning.kind == "folder" else f" in {_servers(folders)}"
+    place = (
+        f" in {folders[0]}"
+        if len(folders) == 1
+        else ""
+        if meaning.kind == "folder"
+        else f" in {_folders_text(folders)}"
+    )
     return f"reading {count}{'' if len(folders) == 1 and meaning.kind == 'folder' else origin}{place}"
 
 
-def _elsewhere(meaning: NamedCaptures, path: Path) -> str:
+def _root_hint(meaning: NamedCaptures, path: Path) -> str:
     """Return a hint if a capture is not below MCPPROXY_CAPTURES: clients may start recorders without that variable."""
     if meaning.kind == "folder" or not os.environ.get("MCPPROXY_CAPTURES"):
         return ""
@@ -351,14 +361,14 @@ def _elsewhere(meaning: NamedCaptures, path: Path) -> str:
     return "" if real_path(path).is_relative_to(root) else f"; it is not below MCPPROXY_CAPTURES, which is {root}"
 
 
-def _servers(folders: list[Path]) -> str:
+def _folders_text(folders: list[Path]) -> str:
     folder_names = sorted(str(folder) for folder in folders)
-    if len(folder_names) > _NAMED:
+    if len(folder_names) > MAX_NAMED_PATHS:
         return f"{len(folder_names):,} folders below {os.path.commonpath(folder_names)}"
     return ", ".join(folder_names)
 
 
-def _say_nothing_left(choices: list[tuple[NamedCaptures, list[Path]]], scope: Scope) -> NoReturn:
+def _raise_nothing_selected(choices: list[tuple[NamedCaptures, list[Path]]], scope: CaptureScope) -> NoReturn:
     """Raise the error that explains why there is nothing to read.
 
     Raises:
@@ -366,16 +376,16 @@ def _say_nothing_left(choices: list[tuple[NamedCaptures, list[Path]]], scope: Sc
     """
     count = sum(len(meaning.paths) for meaning, _ in choices)
     if not count:
-        raise NotACapture(f"there is no capture yet; looked in {_places()}; `mcpproxy demo` records one")
+        raise NotACapture(f"there is no capture yet; looked in {_search_roots_text()}; `mcpproxy demo` records one")
     state = (
         "is being recorded now"
-        if scope.live
+        if scope.is_live_only
         else "was recorded at that time"
         if scope.last != 0
         else "is left by --last 0"
     )
     names = ", ".join(meaning.name for meaning, _ in choices if meaning.name)
-    raise _nothing(f"none of the {count_text(count, 'capture')}{f' of {names}' if names else ''} {state}")
+    raise _no_capture_error(f"none of the {count_text(count, 'capture')}{f' of {names}' if names else ''} {state}")
 
 
 def _is_called(path: Path, argument: str) -> bool:
@@ -384,7 +394,7 @@ def _is_called(path: Path, argument: str) -> bool:
     return name in (stem, f"{path.parent.name}/{stem}") or (len(name) >= 4 and stem.endswith(f"-{name}"))
 
 
-def _identified(candidates: list[Path], id_prefix: str) -> list[Path]:
+def _captures_by_id(candidates: list[Path], id_prefix: str) -> list[Path]:
     """Return the captures whose id begins with `id_prefix`; all of them have the same id.
 
     Raises:
@@ -401,17 +411,17 @@ def _identified(candidates: list[Path], id_prefix: str) -> list[Path]:
             if id_.startswith(id_prefix):
                 paths_by_id.setdefault(id_, []).append(path)
     if len(paths_by_id) > 1:
-        raise _nothing(f"the ids of {len(paths_by_id)} captures begin with {id_prefix}; give more digits")
+        raise _no_capture_error(f"the ids of {len(paths_by_id)} captures begin with {id_prefix}; give more digits")
     return [path for paths in paths_by_id.values() for path in paths]
 
 
-def _nothing(message: str) -> NotACapture:
+def _no_capture_error(message: str) -> NotACapture:
     newest_paths = all_captures()[:1]
     newest_text = f"; the newest capture is {newest_paths[0]}" if newest_paths else ""
     return NotACapture(f"{message}{newest_text}; `mcpproxy ls` lists all captures")
 
 
-def _places() -> str:
+def _search_roots_text() -> str:
     return (
         ", ".join(sanitise(str(root)) for root in search_roots())
         or "no folder: neither HOME nor MCPPROXY_CAPTURES is set"

@@ -31,16 +31,16 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.http_listener import (
     UsageError,
     admission_of,
-    bound_socket,
-    checked_url,
+    checked_machine_name,
     connection_limit,
     is_wildcard,
     loop_factory,
-    named_machine,
+    open_listener,
+    parse_upstream_url,
+    prepare_to_relay,
     public_address,
     rate_limited,
-    ready_to_relay,
-    stderr_lines,
+    stderr_writer,
     upstream_of,
 )
 from mcpproxy.cli.served_command import ServedCommand, is_listening
@@ -157,12 +157,12 @@ def run(arguments: list[str]) -> int:
     closed: frozenset[int] = frozenset()
     if command is not None:
         closed = occupy_stdio()
-        stderr_lines.write_directly()
+        stderr_writer.write_directly()
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     options = parser().parse_args(words)
     try:
         endpoint = _endpoint(options)
-        machine = named_machine(options.machine or "")
+        machine = checked_machine_name(options.machine or "")
         if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
         if command is not None:
@@ -194,11 +194,11 @@ def run(arguments: list[str]) -> int:
         except SpawnError as error:
             return fail(str(error), Exit(error.status))
     frames = sum(recorder.frames.values())
-    stderr_lines.put(
+    stderr_writer.put(
         f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
-    stderr_lines.flush()
+    stderr_writer.flush()
     if served is not None:
         served.die_by_its_signal()
     # Everything is closed and reported. A normal exit would wait for the threads of asyncio, one of which may be
@@ -216,7 +216,7 @@ def _recorder(
     proxy = endpoint.upstream.proxy
     recorder = HttpRecorder(
         options.url,
-        rate_limited(stderr_lines.put),
+        rate_limited(stderr_writer.put),
         name=options.name,
         capture=options.capture,
         listen=address,
@@ -229,7 +229,7 @@ def _recorder(
         environment=EnvironmentBlock() if command else None,
     )
     if options.access_log:
-        recorder.on_exchange_end = lambda exchange: stderr_lines.put(access_line(exchange))
+        recorder.on_exchange_end = lambda exchange: stderr_writer.put(access_line(exchange))
     return recorder
 
 
@@ -270,7 +270,7 @@ def _endpoint(options: argparse.Namespace) -> _Endpoint:
     if options.public is None:
         if options.url.startswith(UNIX):
             raise UsageError("URL can be a Unix socket only with --public, which says by what address clients reach it")
-        url = checked_url(options.url)
+        url = parse_upstream_url(options.url)
         path = f"{url.path or '/'}{'?' + url.query if url.query else ''}"
         upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
         return _Endpoint(upstream, path, None, opt_outs)
@@ -283,7 +283,7 @@ def _endpoint(options: argparse.Namespace) -> _Endpoint:
         public = public_address(options.public, None)
         upstream = Upstream("", 0, None, b"", unix=os.path.abspath(options.url.removeprefix(UNIX)))
     else:
-        url = checked_url(options.url)
+        url = parse_upstream_url(options.url)
         public = public_address(options.public, url)
         upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
     return _Endpoint(upstream, public.path or "/", f"{public.scheme}://{public.netloc}", opt_outs)
@@ -291,7 +291,7 @@ def _endpoint(options: argparse.Namespace) -> _Endpoint:
 
 def _listener(options: argparse.Namespace) -> tuple[socket.socket, UnixListener | None]:
     if not options.listen.startswith(UNIX):
-        return bound_socket(options.listen, beyond=options.dangerously_listen_beyond_loopback), None
+        return open_listener(options.listen, beyond=options.dangerously_listen_beyond_loopback), None
     if options.public is None:
         raise UsageError("--listen unix:PATH needs --public: clients themselves cannot reach a Unix socket")
     unix = UnixListener(options.listen.removeprefix(UNIX))
@@ -333,7 +333,7 @@ class _Traffic:
             if endpoint.public is None
             else f"let the tunnel or load balancer of {endpoint.public}/… forward to {origin}"
         )
-        stderr_lines.put(f"recording {recorder.name} to {recorder.path}; {advice}; press Ctrl-C to stop")
+        stderr_writer.put(f"recording {recorder.name} to {recorder.path}; {advice}; press Ctrl-C to stop")
 
     async def end(self, ending: str, process: ServedProcess | None = None, how: ServerExit | None = None) -> None:
         """End all connections, and the recording."""
@@ -346,7 +346,7 @@ class _Traffic:
 
 
 async def _serve(traffic: _Traffic) -> None:
-    stopped = ready_to_relay()
+    stopped = prepare_to_relay()
     await traffic.begin()
     await stopped.wait()
     await traffic.end("signal")

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from mcpproxy.cli.http_listener import set_up_process, stderr_lines
+from mcpproxy.cli.http_listener import set_up_process, stderr_writer
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.recorder.process_events import launch_failure
 from mcpproxy.recorder.served_process import ServedProcess
@@ -95,7 +95,7 @@ class ServedCommand:
         self._relay.dismiss_guard()
         if not self._has_listened:
             why = f"did not listen within {LISTEN_S:.0f} s" if self._relay.stop_reason else "ended before it listened"
-            stderr_lines.put(f"the server {why} on the address in URL")
+            stderr_writer.put(f"the server {why} on the address in URL")
         if self._relay.stop_reason is not None:
             return 1
         return how.status or (0 if self._has_listened else 1)
@@ -106,7 +106,7 @@ class ServedCommand:
             self._waiting.die_by(self._how.signum)
 
     def _start_loop(self) -> None:
-        stderr_lines.defer()
+        stderr_writer.defer()
         self._loop = self._new_loop()
         self._thread.start()
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from mcpproxy.cli.arguments import Parser, add_format, age, report_filter_error
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
-from mcpproxy.cli.outputs import check_copy
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.outputs import check_copy_output
+from mcpproxy.cli.selection import select_captures
 from mcpproxy.report.output import json_line
 
-PROGRESS_S = 0.2
+PROGRESS_INTERVAL_S = 0.2
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,15 +65,15 @@ def run(arguments: list[str]) -> int:
         return fail("--review asks questions, which needs a terminal")
     if not options.output:
         return fail("the name of the file to write is empty")
-    with selected([options.capture]) as selection:
-        check_copy(options.output, selection.paths[0], force=options.force)
-        return _share(selection.paths[0], options)
+    with select_captures([options.capture]) as selection:
+        check_copy_output(options.output, selection.paths[0], force=options.force)
+        return _write_copy(selection.paths[0], options)
 
 
-def _share(path: Path, options: argparse.Namespace) -> int:
+def _write_copy(path: Path, options: argparse.Namespace) -> int:
     # Loading the rules takes a moment; --help should not wait for it.
     from analysis.filter import FilterError, parse
-    from mcpproxy.cli.review import Review, Stopped
+    from mcpproxy.cli.review import ReviewCancelled, SecretReview
     from mcpproxy.report.sharing import account_lines, account_row
     from mcpproxy.sharing import ShareOptions, redacted_copy
     from mcpproxy.sharing.choices import InvalidPattern, ShareChoices
@@ -88,7 +88,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
             "--only cannot use rule, level or has:finding: `share` does not run the rules; use them in `mcpproxy check`"
         )
     progress = _RedactionProgress()
-    review = Review(progress.clear) if options.review else None
+    review = SecretReview(progress.clear) if options.review else None
     try:
         choices = ShareChoices(options.keep, options.redact, review)
         account = redacted_copy(
@@ -96,10 +96,10 @@ def _share(path: Path, options: argparse.Namespace) -> int:
             Path(options.output),
             ShareOptions(
                 choices,
-                bodies=not options.no_bodies,
-                keep_unparsed=options.keep_unparsed,
-                personal=options.personal,
-                only=selection,
+                keeps_bodies=not options.no_bodies,
+                keeps_unparsed=options.keep_unparsed,
+                replaces_personal_numbers=options.personal,
+                message_filter=selection,
                 replaces=options.force,
                 last_ns=None if options.last is None else options.last * 1_000_000_000,
                 progress=progress.show,
@@ -107,7 +107,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
         )
     except InvalidPattern as error:
         return fail(str(error))
-    except Stopped:
+    except ReviewCancelled:
         return fail("stopped; nothing was written")
     finally:
         progress.clear()
@@ -131,7 +131,7 @@ class _RedactionProgress:
         """Show what part of the capture has been read, unless the line was updated a moment ago."""
         now_s = time.monotonic()
         if now_s >= self._next_s:
-            self._next_s = now_s + PROGRESS_S
+            self._next_s = now_s + PROGRESS_INTERVAL_S
             self._progress.show(f"redacting, {done / total if total else 1:.0%}")
 
     def clear(self) -> None:

@@ -8,16 +8,16 @@ from typing import Final
 
 from analysis.store.reference import relations
 from analysis.store.sandbox.protocol import Column, QueryError, Value
-from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, interrupt_of, say
+from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, say, signal_exit_code
 from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.session import SqlSession, relation_of, report_error, schema, views
 from mcpproxy.sql.statements import KEYWORDS, is_whole
 
 PROMPT: Final = "sql> "
-MORE: Final = "...> "
+CONTINUATION_PROMPT: Final = "...> "
 
-Show = Callable[[list[Column], Iterable[tuple[Value, ...]]], None]
+ResultPrinter = Callable[[list[Column], Iterable[tuple[Value, ...]]], None]
 """Prints the columns and rows of a result."""
 
 HELP: Final = """Type SQL, over as many lines as you like, and end it with a semicolon.
@@ -29,11 +29,11 @@ HELP: Final = """Type SQL, over as many lines as you like, and end it with a sem
 Ctrl-C stops a query, or discards the input. Tab completes names.
 """
 
-_LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
+_EXIT_COMMAND: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
 """Matches `exit` and `quit`, which leave the shell and are not SQL."""
 
 
-def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
+def run_shell(session: SqlSession, *, show: ResultPrinter, describe: ResultPrinter) -> int:
     """Prompt for statements and run them until the input ends; returns the exit code.
 
     Args:
@@ -43,9 +43,9 @@ def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
     """
     prompt = _Prompt(session, show, describe)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        prompt.edit()
+        prompt.enable_editing()
     sys.stdout.write("SQL on captures; .help lists the commands\n")
-    while prompt.turn():
+    while prompt.process_line():
         pass
     return int(Exit.FINE)
 
@@ -53,38 +53,38 @@ def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
 class _Prompt:
     """A dialogue at the prompt."""
 
-    def __init__(self, session: SqlSession, show: Show, describe: Show) -> None:
+    def __init__(self, session: SqlSession, show: ResultPrinter, describe: ResultPrinter) -> None:
         self._session = session
         self._show, self._describe = show, describe
-        self._typed = ""
-        self._keep: Callable[[str], object] = remember
+        self._input = ""
+        self._add_to_history: Callable[[str], object] = remember
         """The function that adds a statement to the history."""
 
-    def turn(self) -> bool:
+    def process_line(self) -> bool:
         """Read and process a line; returns False at the end of the input."""
         try:
-            line = input(MORE if self._typed else PROMPT)
+            line = input(CONTINUATION_PROMPT if self._input else PROMPT)
         except EOFError:
             sys.stdout.write("\n")
             return False
         except KeyboardInterrupt:
-            self._typed = ""
+            self._input = ""
             sys.stdout.write("\n")
             return True
-        if not self._typed and line.strip().startswith("."):
-            return self._command(line.split())
-        if not self._typed and _LEAVING.fullmatch(line):
+        if not self._input and line.strip().startswith("."):
+            return self._run_command(line.split())
+        if not self._input and _EXIT_COMMAND.fullmatch(line):
             return False
-        self._typed = f"{self._typed}\n{line}" if self._typed else line
-        if not self._typed.strip():
-            self._typed = ""
-        elif is_whole(self._typed):
-            sql, self._typed = self._typed, ""
-            self._keep(sql)
-            self._answer(sql)
+        self._input = f"{self._input}\n{line}" if self._input else line
+        if not self._input.strip():
+            self._input = ""
+        elif is_whole(self._input):
+            sql, self._input = self._input, ""
+            self._add_to_history(sql)
+            self._run_statement(sql)
         return True
 
-    def _answer(self, sql: str) -> None:
+    def _run_statement(self, sql: str) -> None:
         try:
             answer = self._session.ask(sql)
             self._show(answer.columns, answer)
@@ -92,13 +92,13 @@ class _Prompt:
             sys.stdout.flush()
             report_error(error, say)
         except (KeyboardInterrupt, RuntimeError) as error:
-            if interrupt_of(error) != INTERRUPTED:
+            if signal_exit_code(error) != INTERRUPTED:
                 raise
             sys.stdout.flush()
             say("stopped")
         sys.stdout.flush()
 
-    def _command(self, words: list[str]) -> bool:
+    def _run_command(self, words: list[str]) -> bool:
         name, *operands = words
         if name in (".quit", ".exit", ".q"):
             return False
@@ -119,7 +119,7 @@ class _Prompt:
 
     # ---- history and completion
 
-    def edit(self) -> None:
+    def enable_editing(self) -> None:
         """Add history and completion to the prompt, if Python was built with readline."""
         try:
             import readline
@@ -138,7 +138,7 @@ class _Prompt:
             if line := remember(sql):
                 readline.add_history(line)
 
-        self._keep = add_to_history
+        self._add_to_history = add_to_history
 
     @cached_property
     def _names(self) -> list[str]:

@@ -34,12 +34,12 @@ from captures.listing import segments
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, report_filter_error
 from mcpproxy.cli.check_warnings import say_damage
-from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
+from mcpproxy.cli.copied_message import FORMS, parse_frames, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.follow_selection import Followed
-from mcpproxy.cli.message_filter import filter_of, message_filter
-from mcpproxy.cli.messages import show_messages, wanted_messages
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.follow_selection import FollowedCaptures
+from mcpproxy.cli.message_filter import filter_for_capture, parse_message_filter
+from mcpproxy.cli.messages import filter_from_options, show_messages
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import NARROWEST
 from mcpproxy.report.output import json_line, safe_for_stdout, width_of_stdout
@@ -50,7 +50,7 @@ from mcpproxy.wording.json_lines import damage_of, row_of, wall_of
 from mcpproxy.wording.spans import Span, Style
 
 
-def _positive(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal() or len(text) > 12:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number")
     return int(text)
@@ -73,8 +73,8 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
-    parser.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
+    parser.add_argument("--tail", type=_parse_count, metavar="N", help="only the last N lines")
+    parser.add_argument("--limit", type=_parse_count, metavar="N", help="only the first N lines")
     parser.add_argument(
         "--time",
         choices=("rel", "delta", "abs"),
@@ -89,27 +89,29 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print captures; returns 2 if any is damaged or cannot be read."""
     options = parser().parse_args(arguments)
-    problem = _wrong_choice(options)
+    problem = _options_error(options)
     if problem is not None:
         return fail(problem)
     if options.form is not None:
-        frames = named_frames(options.frame, options.form)
-        with selected(options.capture, scope_of(options)) as captures:
+        frames = parse_frames(options.frame, options.form)
+        with select_captures(options.capture, scope_of(options)) as captures:
             return show_as(captures.paths, frames, options.form)
     try:
         if options.filter is not None:
-            options.filter = message_filter(options.filter, "show", _WHILE_FOLLOWING if options.follow else {})
-        message_selection = None if options.frame is None and options.id is None else wanted_messages(options)
+            options.filter = parse_message_filter(
+                options.filter, "show", _REFUSED_WHILE_FOLLOWING if options.follow else {}
+            )
+        message_selection = None if options.frame is None and options.id is None else filter_from_options(options)
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
     if message_selection is not None:
-        with selected(options.capture, scope_of(options)) as captures:
+        with select_captures(options.capture, scope_of(options)) as captures:
             return show_messages(captures.paths, message_selection, options)
     if options.follow and "-" not in options.capture:
-        return asyncio.run(_Following(options).run())
-    code, has_printed, selection = int(Exit.FINE), False, _Selection()
-    with selected(options.capture, scope_of(options)) as captures:
+        return asyncio.run(_CaptureFollower(options).run())
+    code, has_printed, selection = int(Exit.FINE), False, _EmptySelections()
+    with select_captures(options.capture, scope_of(options)) as captures:
         for path in captures.paths:
             damage = _DamageReport()
             separator = "\n" if has_printed and options.format == "text" else ""
@@ -124,11 +126,11 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _wrong_choice(options: argparse.Namespace) -> str | None:
+def _options_error(options: argparse.Namespace) -> str | None:
     """Return the error in the combination of options, if any."""
     if options.form is not None and options.format != "text":
         return "--as cannot be combined with --format or --json: it prints the message alone"
-    if options.format == "markdown" and (problem := _wrong_for_markdown(options)) is not None:
+    if options.format == "markdown" and (problem := _markdown_error(options)) is not None:
         return problem
     if options.frame is None and options.id is None:
         is_redundant = options.verbose and options.format == "json"
@@ -142,7 +144,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
+def _markdown_error(options: argparse.Namespace) -> str | None:
     if options.follow:
         return "--follow needs --format text or json: Markdown begins with the findings, which are complete at the end"
     if options.verbose:
@@ -152,27 +154,29 @@ def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
     return None
 
 
-_WHILE_FOLLOWING: Final = {
+_REFUSED_WHILE_FOLLOWING: Final = {
     "has:answer": "`has:answer` is not known yet when `show --follow` prints a message",
     "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
 """The filter keys that `--follow` does not permit, with the reason."""
 
 
-def _printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_Label | None" = None) -> "_Printer":
+def _new_printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_LineLabel | None" = None) -> "_Printer":
     if options.format == "markdown":
-        return _Markdown(path, fold, options)
+        return _MarkdownPrinter(path, fold, options)
     if options.format == "json":
-        return _Json(fold, options.filter, "" if label is None else str(path))
-    return _Text(path, fold, options, label)
+        return _JsonPrinter(fold, options.filter, "" if label is None else str(path))
+    return _TextPrinter(path, fold, options, label)
 
 
-def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_Selection") -> Iterator[str]:
+def _texts(
+    path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_EmptySelections"
+) -> Iterator[str]:
     """Yield the text of a capture, in pieces."""
-    options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
+    options = argparse.Namespace(**{**vars(options), "filter": filter_for_capture(path, options.filter)})
     reading = Reading(path, in_records=options.format == "json")
-    printer = _printer(path, reading.fold, options)
-    rows: Iterable[Row] = (row for step in reading for row in printer.on_step(damage.check(step, reading)))
+    printer = _new_printer(path, reading.fold, options)
+    rows: Iterable[PrintedRow] = (row for step in reading for row in printer.on_step(damage.check(step, reading)))
     if options.tail is not None:
         # Lines that were held back until the client and the server were known come before the end.
         rows = deque(chain(rows, printer.catch_up()), options.tail)
@@ -183,27 +187,27 @@ def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", sel
     selection.count_printed(printer)
 
 
-class _Following:
+class _CaptureFollower:
     """Follows captures: a single session to its end, or several sessions in one stream of lines."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._followed = Followed(options.capture, scope_of(options))
-        self._column = _Column()
-        self._left: int | None = options.limit
+        self._captures = FollowedCaptures(options.capture, scope_of(options))
+        self._column = _LabelColumn()
+        self._remaining_lines: int | None = options.limit
         """The number of lines that may still be printed; None if it is not limited."""
         self._code = int(Exit.FINE)
-        self._selection = _Selection()
+        self._selection = _EmptySelections()
 
     async def run(self) -> int:
         """Print lines until there is nothing more to follow; returns the exit code."""
         try:
             async with asyncio.TaskGroup() as group:
-                async for path in self._followed.paths():
-                    if self._followed.is_one:
+                async for path in self._captures.paths():
+                    if self._captures.is_single_session:
                         await self._follow(path, None)
                     else:
-                        group.create_task(self._follow(path, _Label(path, self._column)))
+                        group.create_task(self._follow(path, _LineLabel(path, self._column)))
         except* _LimitReached:
             pass
         except* BrokenPipeError:
@@ -211,13 +215,13 @@ class _Following:
         self._selection.report()
         return self._code
 
-    async def _follow(self, path: Path, label: "_Label | None") -> None:
+    async def _follow(self, path: Path, label: "_LineLabel | None") -> None:
         options = self._options
         reading = Reading()
-        printer = _printer(path, reading.fold, options, label)
+        printer = _new_printer(path, reading.fold, options, label)
         damage = _DamageReport()
         # --tail limits only the rows that exist at the start.
-        pending_rows: deque[Row] = deque(maxlen=options.tail)
+        pending_rows: deque[PrintedRow] = deque(maxlen=options.tail)
         has_caught_up = False
         try:
             async for item in follow(path):
@@ -245,12 +249,12 @@ class _Following:
         self._selection.count_printed(printer)
         self._code = max(self._code, damage.exit_code())
 
-    def _write(self, printer: "_Printer", row: "Row") -> None:
-        if self._left is None or self._left > 0:
+    def _write(self, printer: "_Printer", row: "PrintedRow") -> None:
+        if self._remaining_lines is None or self._remaining_lines > 0:
             sys.stdout.write(printer.text(row))
-        if self._left is not None:
-            self._left -= 1
-            if self._left <= 0:
+        if self._remaining_lines is not None:
+            self._remaining_lines -= 1
+            if self._remaining_lines <= 0:
                 raise _LimitReached
 
 
@@ -258,36 +262,38 @@ class _LimitReached(Exception):
     """Raised when as many lines have been printed as --limit permits."""
 
 
-class _Column:
+class _LabelColumn:
     """The column of labels. It is as wide as the longest label so far."""
 
     MAX_LABEL_CELLS: Final = 24
     """The maximum width of a label, in cells."""
-    LEAST: Final = 8
+    MIN_LABEL_CELLS: Final = 8
     """The width that a label may always have: the end of a capture's name, and the beginning of a server's name."""
 
     def __init__(self) -> None:
         # Long names give way to messages.
-        self.most = max(self.LEAST, min(self.MAX_LABEL_CELLS, width_of_stdout() - NARROWEST - _Label.GAP))
+        self.max_label_cells = max(
+            self.MIN_LABEL_CELLS, min(self.MAX_LABEL_CELLS, width_of_stdout() - NARROWEST - _LineLabel.GAP_CELLS)
+        )
         self.width = 0
 
 
-class _Label:
+class _LineLabel:
     """The label of each line if several captures are followed: the server, and the end of the capture's name."""
 
-    GAP: Final = 2
+    GAP_CELLS: Final = 2
     """The number of cells between a label and its line."""
 
-    def __init__(self, path: Path, column: _Column) -> None:
+    def __init__(self, path: Path, column: _LabelColumn) -> None:
         end = sanitise(path.stem[-4:])
-        self._text = f"{fit(sanitise(path.parent.name), column.most - cells(end) - 1)} {end}"
+        self._text = f"{fit(sanitise(path.parent.name), column.max_label_cells - cells(end) - 1)} {end}"
         self._column = column
         column.width = max(column.width, cells(self._text))
 
     @property
     def cells(self) -> int:
         """The current width of the column, including the gap."""
-        return self._column.width + self.GAP
+        return self._column.width + self.GAP_CELLS
 
     @property
     def text(self) -> str:
@@ -295,22 +301,22 @@ class _Label:
         return self._text + " " * (self.cells - cells(self._text))
 
 
-class _Selection:
+class _EmptySelections:
     """Counts the captures in which the filter selected nothing, and reports them on stderr."""
 
     def __init__(self) -> None:
-        self._captures = self._empty = 0
+        self._capture_count = self._empty_count = 0
 
     def count_printed(self, printer: "_Printer") -> None:
         """Count a capture that was printed to its end."""
-        self._captures += 1
-        self._empty += not printer.has_selected
+        self._capture_count += 1
+        self._empty_count += not printer.has_selected
 
     def report(self) -> None:
         """Report the count, after everything has been printed."""
-        if self._empty:
-            captures_text = f" in {self._empty:,} of {self._captures:,} captures"
-            say(f"no message matches the filter{captures_text if self._empty < self._captures else ''}")
+        if self._empty_count:
+            captures_text = f" in {self._empty_count:,} of {self._capture_count:,} captures"
+            say(f"no message matches the filter{captures_text if self._empty_count < self._capture_count else ''}")
 
 
 class _DamageReport:
@@ -330,7 +336,7 @@ class _DamageReport:
         return int(Exit.USAGE if self._is_damaged else Exit.FINE)
 
 
-Row = ConversationItem | str
+PrintedRow = ConversationItem | str
 
 
 class _Printer(Protocol):
@@ -340,26 +346,26 @@ class _Printer(Protocol):
     def has_selected(self) -> bool:
         """Whether the filter has selected anything so far."""
 
-    def on_step(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
         """Yield the rows that a step adds; for the last step, yield the rows about the end of the capture."""
 
-    def catch_up(self) -> Iterator[Row]:
+    def catch_up(self) -> Iterator[PrintedRow]:
         """Yield the rows that were held back; call this after the last step that the capture contains so far."""
 
-    def text(self, row: Row) -> str:
+    def text(self, row: PrintedRow) -> str:
         """Return a row as it is printed."""
 
     def waiting(self) -> Iterator[str]:
         """Yield lines about waiting requests, once for each request."""
 
 
-class _Text:
+class _TextPrinter:
     """Formats the conversation as text."""
 
-    def __init__(self, path: Path, fold: Fold, options: argparse.Namespace, label: _Label | None = None) -> None:
+    def __init__(self, path: Path, fold: Fold, options: argparse.Namespace, label: _LineLabel | None = None) -> None:
         style = Style.chosen(options.color, sys.stdout, os.environ)
         self._style, self._label, self._width = style, label, width_of_stdout()
-        self._picks = options.tail is not None or options.limit is not None
+        self._limits_lines = options.tail is not None or options.limit is not None
         self._conversation = Conversation(
             fold,
             style,
@@ -371,34 +377,34 @@ class _Text:
             only=options.filter,
             whole=options.verbose,
         )
-        self._headed = False
-        self._told: set[int] = set()
+        self._has_heading = False
+        self._reported_requests: set[int] = set()
         """The numbers of the requests that have been reported as waiting."""
 
     @property
     def has_selected(self) -> bool:
         return self._conversation.has_selected
 
-    def on_step(self, step: Step) -> Iterator[Row]:
-        self._fit()
-        yield from self._conversation.due(step) if self._picks else self._conversation.feed(step)
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
+        self._fit_to_label()
+        yield from self._conversation.due(step) if self._limits_lines else self._conversation.feed(step)
 
-    def catch_up(self) -> Iterator[Row]:
-        self._fit()
-        yield from self._conversation.due_now() if self._picks else self._conversation.catch_up()
+    def catch_up(self) -> Iterator[PrintedRow]:
+        self._fit_to_label()
+        yield from self._conversation.due_now() if self._limits_lines else self._conversation.catch_up()
 
-    def _fit(self) -> None:
+    def _fit_to_label(self) -> None:
         """Leave room for the label, which may have become wider; in a pipe, the length of lines is not limited."""
         if self._label is not None and self._width < WHOLE:
             self._conversation.fit(self._width - self._label.cells)
 
-    def text(self, row: Row) -> str:
+    def text(self, row: PrintedRow) -> str:
         label = "" if self._label is None else self._style.paint([Span(self._label.text, "dim")])
         if isinstance(row, str):
             return f"{label}{row}\n"
-        self._fit()
-        lines = [] if self._headed else list(self._conversation.heading())
-        self._headed = True
+        self._fit_to_label()
+        lines = [] if self._has_heading else list(self._conversation.heading())
+        self._has_heading = True
         return "".join(f"{label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def waiting(self) -> Iterator[str]:
@@ -407,14 +413,14 @@ class _Text:
         if not self._conversation.session.tables["client"].oldest(1):
             return
         late_waits = [wait for wait in waits.all if waits.waited_ns(wait) >= ABANDONED_NS]
-        new_waits = [wait for wait in late_waits if wait.request.seq not in self._told]
-        self._told |= {wait.request.seq for wait in new_waits}
+        new_waits = [wait for wait in late_waits if wait.request.seq not in self._reported_requests]
+        self._reported_requests |= {wait.request.seq for wait in new_waits}
         if new_waits and len(late_waits) > 1:
             yield waiting_text(len(late_waits), waits.waited_ns(late_waits[0]))
         yield from (waits.text(wait) for wait in new_waits)
 
 
-class _Json:
+class _JsonPrinter:
     """Formats the records as lines of JSON; with a filter, only the records of frames with a selected message."""
 
     def __init__(self, fold: Fold, filter_: Filter | None = None, capture: str = "") -> None:
@@ -422,74 +428,74 @@ class _Json:
         """The beginning of each line, with the path of its capture if there are several."""
         self.has_selected = filter_ is None
         """Whether the filter has selected anything so far."""
-        self._only = filter_
+        self._filter = filter_
         self._fold = fold
-        self._pending: dict[int, tuple[Record, Frame]] = {}
+        self._pending_frames: dict[int, tuple[Record, Frame]] = {}
         """The frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
-        self._asked: dict[int, tuple[Record, Frame]] = {}
+        self._open_requests: dict[int, tuple[Record, Frame]] = {}
         """The unselected requests without a response, which may fail and then match; the fold bounds their number."""
         self._wall_ns: int | None = None
 
-    def on_step(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
         """Yield the row of the record or, with a filter, the rows that are now known to be selected."""
         record, entry = step.record, step.item
         assert not isinstance(record, Frame)
         if isinstance(record, Damage):
-            if self._only is None:
+            if self._filter is None:
                 yield json_line(damage_of(record))
             return
         if record is not None and record.rec == "header":
             self._wall_ns = wall_of(record)
-        if self._only is None:
+        if self._filter is None:
             if record is not None:
                 yield row_of(record, entry, self._wall_ns)
             return
         if record is not None and isinstance(entry, Frame):
-            self._pending[entry.seq] = record, entry
-        yield from self._selected(step.messages, self._only)
+            self._pending_frames[entry.seq] = record, entry
+        yield from self._selected_rows(step.messages, self._filter)
         if isinstance(entry, Record) and entry.rec == "exchange":
-            yield from self._failed(step.unanswered, self._only)
+            yield from self._failed_rows(step.unanswered, self._filter)
         if step.end is not None and step.end != "open":
-            yield from self._failed(self._fold.open_calls(), self._only)
+            yield from self._failed_rows(self._fold.open_calls(), self._filter)
 
-    def _selected(self, contexts: tuple[MessageContext, ...], filter_: Filter) -> Iterator[str]:
+    def _selected_rows(self, contexts: tuple[MessageContext, ...], filter_: Filter) -> Iterator[str]:
         """Yield the row of each frame whose messages are complete, if the filter selects any of them."""
         frames = {frame.seq: frame for context in contexts for frame in context.message.frames}
         selected_frames = {
             frame.seq for context in contexts if filter_.matches(facts_of(context)) for frame in context.message.frames
         }
         for seq in sorted(frames):
-            if seq not in self._pending:
+            if seq not in self._pending_frames:
                 continue
-            record, frame = self._pending.pop(seq)
+            record, frame = self._pending_frames.pop(seq)
             if seq in selected_frames or (frame.verdict.kind == "batch" and filter_.matches(facts_of_batch(frame))):
                 self.has_selected = True
                 yield row_of(record, frame, self._wall_ns)
             else:
-                self._asked[seq] = record, frame
+                self._open_requests[seq] = record, frame
         for context in contexts:
             if not isinstance(context.message, Request):
                 for frame in context.message.frames:
-                    self._asked.pop(frame.seq, None)
+                    self._open_requests.pop(frame.seq, None)
             if context.answered is not None:
-                self._asked.pop(context.answered.request.seq, None)
+                self._open_requests.pop(context.answered.request.seq, None)
             elif context.cancelled is not None:
-                yield from self._failed([context.cancelled], filter_)
+                yield from self._failed_rows([context.cancelled], filter_)
 
-    def _failed(self, calls: Iterable[Call], filter_: Filter) -> Iterator[str]:
+    def _failed_rows(self, calls: Iterable[Call], filter_: Filter) -> Iterator[str]:
         """Yield the row of each request that the filter selects now that it has ended without a response."""
         for call in calls:
-            request_row = self._asked.pop(call.request.seq, None)
+            request_row = self._open_requests.pop(call.request.seq, None)
             if request_row is None or call.session is None:
                 continue
             if filter_.matches(facts_of_call(call)):
                 self.has_selected = True
                 yield row_of(*request_row, self._wall_ns)
 
-    def catch_up(self) -> Iterator[Row]:
+    def catch_up(self) -> Iterator[PrintedRow]:
         yield from ()
 
-    def text(self, row: Row) -> str:
+    def text(self, row: PrintedRow) -> str:
         return safe_for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def waiting(self) -> Iterator[str]:
@@ -497,28 +503,28 @@ class _Json:
         yield from ()
 
 
-class _Markdown:
+class _MarkdownPrinter:
     """Formats the conversation as Markdown for an issue report."""
 
     def __init__(self, path: Path, fold: Fold, options: argparse.Namespace) -> None:
         from mcpproxy.exporters.markdown import MarkdownExport, collect_facts
 
         self._page = MarkdownExport(path, fold, collect_facts(path), options.filter, times=options.time or "rel")
-        self._headed = False
+        self._has_heading = False
 
     @property
     def has_selected(self) -> bool:
         return self._page.has_selected
 
-    def on_step(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
         yield from self._page.feed(step)
 
-    def catch_up(self) -> Iterator[Row]:
+    def catch_up(self) -> Iterator[PrintedRow]:
         yield from ()
 
-    def text(self, row: Row) -> str:
-        head = "" if self._headed else self._page.heading()
-        self._headed = True
+    def text(self, row: PrintedRow) -> str:
+        head = "" if self._has_heading else self._page.heading()
+        self._has_heading = True
         return f"{head}{row}"
 
     def waiting(self) -> Iterator[str]:

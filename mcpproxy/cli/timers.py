@@ -6,7 +6,7 @@ from pathlib import Path
 
 from captures.listing import place_variables
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import meaning_of
+from mcpproxy.cli.selection import named_captures
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.service import NoService
 from mcpproxy.clients.timer import Job, write_timer
@@ -14,7 +14,7 @@ from mcpproxy.clients.wrapper import NoProgram, program_words
 from mcpproxy.sanitise import sanitise
 
 
-def write_job(job: Job, words: Iterable[str]) -> int:
+def write_timer_units(job: Job, words: Iterable[str]) -> int:
     """Write the units that run an mcpproxy command, and print how to start them; returns the exit code."""
     try:
         machine = Machine.here()
@@ -27,10 +27,10 @@ def write_job(job: Job, words: Iterable[str]) -> int:
     return int(Exit.FINE)
 
 
-def operand(name: str) -> str:
+def unit_operand(name: str) -> str:
     """Return an operand for a unit, which runs in another directory: paths to captures become absolute.
 
     Raises:
         NotACapture: the operand names no capture, so the unit would fail every time, unnoticed.
     """
-    return str(Path(name).absolute()) if meaning_of(name).kind in ("file", "folder") else name
+    return str(Path(name).absolute()) if named_captures(name).kind in ("file", "folder") else name

@@ -13,12 +13,12 @@ from orjson import loads
 
 from analysis.checking.checker import Rules
 from analysis.reading import Reading
-from analysis.rules.discovery import impact, rules
+from analysis.rules.discovery import impact_of, rules
 from analysis.rules.finding import Finding, Level
 from analysis.rules.old_ids import current_id
 from captures.record import Record, decode
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.rule import no_rule
+from mcpproxy.cli.rule import unknown_rule_error
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
 from mcpproxy.importers.log_items import LeftOut
@@ -27,11 +27,11 @@ from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
-Due = Counter[tuple[str, int | None]]
+ExpectedFindings = Counter[tuple[str, int | None]]
 """The number of expected findings for each rule and each index of a frame in the case."""
 
 
-class _Malformed(ValueError):
+class _MalformedExpectations(ValueError):
     """Raised if the expectations of a case are malformed."""
 
 
@@ -70,9 +70,9 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
             say(f"the rule {rule} crashed on {sanitise(case.name)}; please report this bug: {sanitise(fault)}")
         try:
             is_good = _report(case, [finding for finding in findings if picks(finding.finding.rule)], picks, form)
-        except _Malformed as error:
+        except _MalformedExpectations as error:
             has_failed = True
-            say(f"cannot check {name}: line {case.line}: {error}")
+            say(f"cannot check {name}: line {case.line_number}: {error}")
             continue
         count += 1
         good_count += is_good
@@ -104,14 +104,17 @@ def _findings(case: Case) -> tuple[list[_FindingInTrace], dict[str, str]]:
 
 def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], bool], form: str) -> bool:
     """Print the result of a case; returns whether it is as expected."""
-    expected_findings, expected_notes = _due(case, "expect", picks), _due(case, "notes", picks)
+    expected_findings, expected_notes = (
+        _expected_findings(case, "expect", picks),
+        _expected_findings(case, "notes", picks),
+    )
     problems = [finding for finding in findings if finding.finding.level > Level.NOTE]
     missing_findings = expected_findings - Counter(finding.key for finding in problems)
     missing_findings += Counter(dict.fromkeys(expected_notes.keys() - {finding.key for finding in findings}, 1))
     surplus = Counter(finding.key for finding in problems) - expected_findings
-    unexpected_findings = list(_unexpected(problems, surplus))
+    unexpected_findings = list(_unexpected_findings(problems, surplus))
     is_expected = not missing_findings and not unexpected_findings
-    mismatches = list(_faults(missing_findings, unexpected_findings))
+    mismatches = list(_mismatch_lines(missing_findings, unexpected_findings))
     if form == "json":
         for finding in findings:
             sys.stdout.write(json_line(_row(case, finding)))
@@ -125,21 +128,21 @@ def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], 
     return is_expected
 
 
-def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
+def _expected_findings(case: Case, member: str, picks: Callable[[str], bool]) -> ExpectedFindings:
     rows = case.members.get(member, [])
-    expected_findings: Due = Counter()
+    expected_findings: ExpectedFindings = Counter()
     for row in rows if isinstance(rows, list) else [None]:
         rule, frame = (row.get("rule"), row.get("frame")) if isinstance(row, dict) else (None, None)
         if not isinstance(rule, str) or type(frame) is not int:
-            raise _Malformed(f"expected a list of objects with `rule` and `frame` in `{member}`")
+            raise _MalformedExpectations(f"expected a list of objects with `rule` and `frame` in `{member}`")
         rule = current_id(rule)
         if rule not in rules():
-            raise _Malformed(f"expected the id of a rule in `{member}`: {no_rule(rule)}")
+            raise _MalformedExpectations(f"expected the id of a rule in `{member}`: {unknown_rule_error(rule)}")
         expected_findings[rule, frame] += picks(rule)
     return +expected_findings
 
 
-def _unexpected(problems: list[_FindingInTrace], surplus: Due) -> Iterator[_FindingInTrace]:
+def _unexpected_findings(problems: list[_FindingInTrace], surplus: ExpectedFindings) -> Iterator[_FindingInTrace]:
     """Yield the unexpected findings, last first; of equal findings, the last ones are unexpected."""
     for finding in reversed(problems):
         if surplus[finding.key] > 0:
@@ -147,7 +150,7 @@ def _unexpected(problems: list[_FindingInTrace], surplus: Due) -> Iterator[_Find
             yield finding
 
 
-def _faults(missing_findings: Due, unexpected_findings: list[_FindingInTrace]) -> Iterator[str]:
+def _mismatch_lines(missing_findings: ExpectedFindings, unexpected_findings: list[_FindingInTrace]) -> Iterator[str]:
     """Yield a line for each missing and each unexpected finding of a case."""
     for (rule, frame), count in sorted(missing_findings.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
         times = f" ×{count}" if count > 1 else ""
@@ -164,7 +167,7 @@ def _row(case: Case, located: _FindingInTrace) -> dict[str, Any]:
         "case": case.name,
         "rule": finding.rule,
         "level": str(finding.level),
-        "impact": str(impact(finding.rule, finding.level)),
+        "impact": str(impact_of(finding.rule, finding.level)),
         "blames": finding.blames,
         "session": finding.session,
         "frame": located.frame,

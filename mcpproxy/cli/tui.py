@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 from captures.listing import find_captures
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import NOTHING_YET, Scope, add_captures, present, scope_of, wait_for
+from mcpproxy.cli.selection import NOTHING_YET, CaptureScope, add_captures, check_names, present_captures, scope_of
 from mcpproxy.sanitise import sanitise
 
 if TYPE_CHECKING:
     from mcpproxy.clients.overview import RoutedServer
 
-END_S: Final = 30
+DEMO_END_TIMEOUT_S: Final = 30
 """How long the demo may take to end; it waits for its server."""
 
 
@@ -43,11 +43,11 @@ def run(arguments: list[str]) -> int:
     if "-" in options.capture:
         return fail("tui cannot read a capture from stdin; `mcpproxy show -` prints it")
     if options.demo:
-        return fail("--demo plays its own captures; leave out the others") if options.capture else _demo()
+        return fail("--demo plays its own captures; leave out the others") if options.capture else _show_demo()
     return _show(options.capture, scope_of(options, every=True))
 
 
-def _demo() -> int:
+def _show_demo() -> int:
     """Show demo sessions while they are recorded, and delete them at the end."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-demo-", ignore_cleanup_errors=True) as folder:
         # The player ends when its stdin is closed, even if this process is killed, and then removes the directory.
@@ -59,39 +59,39 @@ def _demo() -> int:
             start_new_session=True,
         )
         try:
-            return _look(lambda: find_captures(Path(folder)), "The demo is about to begin …\n")
+            return _run_app(lambda: find_captures(Path(folder)), "The demo is about to begin …\n")
         finally:
             assert player.stdin is not None
             player.stdin.close()
             try:
-                player.wait(END_S)
+                player.wait(DEMO_END_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 player.kill()
                 player.wait()
 
 
-def _show(arguments: list[str], scope: Scope) -> int:
+def _show(arguments: list[str], scope: CaptureScope) -> int:
     """Show the captures that the arguments name, including those that begin later; returns the exit code."""
-    wait_for(arguments)
+    check_names(arguments)
 
     def current_captures() -> list[Path]:
-        return present(arguments, scope)
+        return present_captures(arguments, scope)
 
     captures = current_captures()
     if arguments and not captures:
         names = ", ".join(sanitise(argument) for argument in arguments)
-        return _look(
+        return _run_app(
             current_captures, f"There is no capture of {names} yet. The first will be listed here when it begins.\n"
         )
     empty_text = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
     if arguments:
-        return _look(current_captures, empty_text, captures[0] if len(captures) == 1 else None)
+        return _run_app(current_captures, empty_text, captures[0] if len(captures) == 1 else None)
     from mcpproxy.clients.overview import routed_servers
 
-    return _look(current_captures, empty_text, routed=routed_servers)
+    return _run_app(current_captures, empty_text, routed=routed_servers)
 
 
-def _look(
+def _run_app(
     find: Callable[[], list[Path]],
     nothing: str,
     first: Path | None = None,

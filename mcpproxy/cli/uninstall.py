@@ -19,14 +19,14 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.purge import enabled_units, purge
 from mcpproxy.cli.routes import (
     RoutePrinter,
-    add_choice,
+    add_client_arguments,
     chosen_clients,
-    find_all,
+    confirm_changes,
+    find_inventories,
     is_chosen,
     next_lines,
-    say_broken,
-    stops_before_writing,
-    write_all,
+    report_broken_files,
+    write_plans,
 )
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.documents.document import read_file
@@ -46,7 +46,7 @@ from mcpproxy.wording.counts import count_text
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser of `uninstall`."""
     parser = Parser("uninstall", __doc__)
-    add_choice(parser, "restore")
+    add_client_arguments(parser, "restore")
     parser.add_argument(
         "--purge",
         action="store_true",
@@ -70,8 +70,8 @@ def run(arguments: list[str]) -> int:
         return fail("--yes needs --purge; to restore all clients without asking, use --all")
     if options.purge:
         return _purge(options, machine)
-    inventories = find_all(clients, machine)
-    code = say_broken(inventories, machine)
+    inventories = find_inventories(clients, machine)
+    code = report_broken_files(inventories, machine)
     with opened(is_dry=options.dry_run) as state:
         has_unused = remove_stale_users(state)
         lost_servers = recover(state, machine, is_sure=True)
@@ -85,20 +85,20 @@ def run(arguments: list[str]) -> int:
         all_plans = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not all_plans:
             if code == Exit.FINE and options.format != "json":
-                sys.stdout.write(f"{_nothing(inventories, lost_servers, state, options)}\n")
+                sys.stdout.write(f"{_nothing_routed_message(inventories, lost_servers, state, options)}\n")
             return code
         had_listeners = bool(state.listeners)
-        stop_code = stops_before_writing(all_plans, listing, options, "Restore", "restored")
+        stop_code = confirm_changes(all_plans, listing, options, "Restore", "restored")
         if stop_code is not None:
-            _say_by_hand(all_plans, options)
+            _print_unwrapping_commands(all_plans, options)
             return max(code, stop_code)
-        written_plans, written_code = write_all(all_plans, decide, state, listing)
+        written_plans, written_code = write_plans(all_plans, decide, state, listing)
     if options.format != "json":
         if had_listeners:
-            _say_of_unit(machine, state)
+            _print_unit_advice(machine, state)
         sys.stdout.writelines(f"{line}\n" for line in next_lines(written_plans))
-        _say_by_hand(all_plans, options)
-    return max(code, written_code, _say_left(all_plans, machine))
+        _print_unwrapping_commands(all_plans, options)
+    return max(code, written_code, _report_unrestored(all_plans, machine))
 
 
 def _purge(options: argparse.Namespace, machine: Machine) -> int:
@@ -108,7 +108,7 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             "--purge applies to all clients: give it alone, or with --yes or --dry-run, after `mcpproxy uninstall "
             "--all`"
         )
-    inventories = find_all(CLIENTS, machine)
+    inventories = find_inventories(CLIENTS, machine)
     with opened(is_dry=options.dry_run) as state:
         remove_stale_users(state)
         lost_servers = recover(state, machine, is_sure=True)
@@ -126,13 +126,14 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             )
         unreadable_inventories = [
             altered(
-                inventory, broken=[(path, reason) for path, reason in inventory.broken if _may_lead_to_us(path, state)]
+                inventory,
+                broken=[(path, reason) for path, reason in inventory.broken if _was_written_by_install(path, state)],
             )
             for inventory in inventories
         ]
-        if say_broken(unreadable_inventories, machine):
+        if report_broken_files(unreadable_inventories, machine):
             return fail("nothing was removed, because servers in such a file may still be routed")
-        routed_file = _written_elsewhere(state, inventories)
+        routed_file = _routed_file_elsewhere(state, inventories)
         if routed_file is not None:
             return fail(
                 f"nothing was removed, because servers in {routed_file} are still routed; in its folder, first run: "
@@ -146,22 +147,22 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             return fail(f"nothing was removed: units of mcpproxy are enabled; first run: {command}")
         unwrapping_notes = dict.fromkeys(
             f"{server.name} of {server.client.title} was wrapped by hand, and still starts mcpproxy run; to unwrap it: "
-            f"{_unwrapping(server)}"
+            f"{_unwrapping_command(server)}"
             for server in wrapped_servers
             if is_by_hand(server, state)
         )
-        other_notes = (*unwrapping_notes, *_absent(state, machine))
+        other_notes = (*unwrapping_notes, *_missing_file_notes(state, machine))
         return purge(machine, other_notes, is_agreed=options.yes, is_dry=options.dry_run)
 
 
-def _may_lead_to_us(path: Path, state: InstallState) -> bool:
+def _was_written_by_install(path: Path, state: InstallState) -> bool:
     """Whether `install` has written to this file, so that its servers may be routed."""
     return state.record_of(path) is not None or any(
-        os.path.realpath(path) == os.path.realpath(used_path) for used_path, _ in _used_files(state)
+        os.path.realpath(path) == os.path.realpath(used_path) for used_path, _ in _files_with_listeners(state)
     )
 
 
-def _used_files(state: InstallState) -> Iterator[tuple[Path, Listener]]:
+def _files_with_listeners(state: InstallState) -> Iterator[tuple[Path, Listener]]:
     """Yield each file whose entries use a listener, with that listener."""
     for listener in state.listeners:
         for user in listener.users:
@@ -170,22 +171,22 @@ def _used_files(state: InstallState) -> Iterator[tuple[Path, Listener]]:
                 yield Path(path), listener
 
 
-def _absent(state: InstallState, machine: Machine) -> Iterator[str]:
+def _missing_file_notes(state: InstallState, machine: Machine) -> Iterator[str]:
     """Yield advice for missing files whose entries led to mcpproxy's ports, because no record of them will remain."""
-    for path, listener in _used_files(state):
+    for path, listener in _files_with_listeners(state):
         yield (
             f"{machine.shown(path)}, which led to mcpproxy, is missing or empty; if it comes back, write "
             f"{listener.upstream} in place of http://{HOST}:{listener.port} in it"
         )
 
 
-def _written_elsewhere(state: InstallState, inventories: list[ClientInventory]) -> Path | None:
+def _routed_file_elsewhere(state: InstallState, inventories: list[ClientInventory]) -> Path | None:
     """Return a file, such as that of another project, that leads to a port of mcpproxy or is as `install` wrote it.
 
     Returns None if there is none. Files in the inventories are left out: it is known which of their entries are routed.
     """
     inventory_files = {os.path.realpath(path) for inventory in inventories for path in inventory.files}
-    for path, _ in _used_files(state):
+    for path, _ in _files_with_listeners(state):
         try:
             is_empty = not read_file(path).strip()
         except (FileNotFoundError, NotADirectoryError):
@@ -207,7 +208,7 @@ def _written_elsewhere(state: InstallState, inventories: list[ClientInventory]) 
     return None
 
 
-def _say_left(all_plans: list[Plan], machine: Machine) -> int:
+def _report_unrestored(all_plans: list[Plan], machine: Machine) -> int:
     """Report the entries that cannot be restored, with the reasons; returns the exit code."""
     code = int(Exit.FINE)
     for change in (change for plan in all_plans for change in plan.changes if change.action == "skip"):
@@ -215,22 +216,22 @@ def _say_left(all_plans: list[Plan], machine: Machine) -> int:
     return code
 
 
-def _say_by_hand(all_plans: list[Plan], options: argparse.Namespace) -> None:
+def _print_unwrapping_commands(all_plans: list[Plan], options: argparse.Namespace) -> None:
     """Print how to unwrap the entries that stay because `install` did not write them."""
     if options.format == "json":
         return
     for change in (change for plan in all_plans for change in plan.changes if change.action == "keep"):
-        sys.stdout.write(f"To unwrap it as well: {_unwrapping(change.server)}\n")
+        sys.stdout.write(f"To unwrap it as well: {_unwrapping_command(change.server)}\n")
 
 
-def _unwrapping(server: Server) -> str:
+def _unwrapping_command(server: Server) -> str:
     """Return the command that unwraps an entry that was wrapped by hand."""
     scope = "" if server.config.scope == "user" else f" --scope {server.config.scope}"
     name = shlex.quote(sanitise(server.name, None))
     return f"mcpproxy uninstall {server.client.id}{scope} --server {name}"
 
 
-def _nothing(
+def _nothing_routed_message(
     inventories: list[ClientInventory], lost_servers: list[Server], state: InstallState, options: argparse.Namespace
 ) -> str:
     """Return the message that none of the chosen servers is routed."""
@@ -246,7 +247,7 @@ def _nothing(
     )
 
 
-def _say_of_unit(machine: Machine, state: InstallState) -> None:
+def _print_unit_advice(machine: Machine, state: InstallState) -> None:
     """Print how to remove the unit of `mcpproxy up`, if it is no longer needed."""
     unit = unit_path(machine)
     if unit.exists() and not state.listeners:

@@ -18,13 +18,13 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.http_listener import (
     UsageError,
     admission_of,
-    bound_socket,
-    checked_url,
+    checked_machine_name,
     connection_limit,
-    named_machine,
+    open_listener,
+    parse_upstream_url,
+    prepare_to_relay,
     rate_limited,
-    ready_to_relay,
-    stderr_lines,
+    stderr_writer,
     upstream_of,
 )
 from mcpproxy.cli.routes import write_service
@@ -40,11 +40,11 @@ from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.shared import Shared
 from mcpproxy.relay.http.upstream import Upstream
 
-LOOK_S: Final = 1.0
+POLL_S: Final = 1.0
 """The interval at which the listeners are compared with the records of `install`."""
-AGAIN_S: Final = 5.0
+RETRY_S: Final = 5.0
 """How long to wait before another attempt to create a capture."""
-_OWN: Final = 2
+_CONNECTIONS_PER_LISTENER: Final = 2
 """How many connections could use the descriptors that a listener itself needs."""
 
 
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         folder = state_folder()
-        named_machine(options.machine or "")
+        checked_machine_name(options.machine or "")
         if options.service:
             machine_options = ("--machine", options.machine) if options.machine else ()
             return write_service(Machine.here(), program_words(), machine_options)
@@ -83,17 +83,17 @@ def run(arguments: list[str]) -> int:
         if len(state.listeners) > known_count or (state.listeners and not state.is_read):
             state.save()
     asyncio.run(_serve(lock, options.machine or ""))
-    stderr_lines.flush()
+    stderr_writer.flush()
     # Everything is closed. A normal exit would wait for threads that are resolving host names.
     os._exit(Exit.FINE)
 
 
 async def _serve(lock: UpLock, machine: str) -> None:
-    stopped = ready_to_relay()
+    stopped = prepare_to_relay()
     if not read_state().listeners:
         say("no HTTP server is routed yet; waiting for mcpproxy install")
-    running_listeners: dict[tuple[str, int, str], _Running] = {}
-    print_rarely = rate_limited(stderr_lines.put)
+    running_listeners: dict[tuple[str, int, str], _RunningListener] = {}
+    print_rarely = rate_limited(stderr_writer.put)
     wanted_listeners: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
         # A failing disk, a limit, or the records of a later version must not end sessions.
@@ -105,11 +105,11 @@ async def _serve(lock: UpLock, machine: str) -> None:
                 }
         for key in running_listeners.keys() - wanted_listeners.keys():
             await running_listeners.pop(key).stop()
-            stderr_lines.put(f"{key[0]} is no longer routed: its recording has ended")
+            stderr_writer.put(f"{key[0]} is no longer routed: its recording has ended")
         for key in (key for key in wanted_listeners if key not in running_listeners):  # in the order of the records
             try:
-                running_listeners[key] = await _Running.start(
-                    wanted_listeners[key], _share(len(wanted_listeners)), machine
+                running_listeners[key] = await _RunningListener.start(
+                    wanted_listeners[key], _connections_per_listener(len(wanted_listeners)), machine
                 )
             except (UsageError, OSError, ValueError) as error:
                 reason = str(error).partition("; name")[0]  # the rest is advice for `serve`
@@ -117,21 +117,21 @@ async def _serve(lock: UpLock, machine: str) -> None:
                     f"{wanted_listeners[key].name} is not recorded and cannot be reached; still trying ({reason})"
                 )
         for listener in running_listeners.values():
-            listener.record_again()
+            listener.retry_recording()
         lock.publish(port for _, port, _ in running_listeners)
         try:
-            await asyncio.wait_for(stopped.wait(), LOOK_S)
+            await asyncio.wait_for(stopped.wait(), POLL_S)
         except TimeoutError:
             continue
     await asyncio.gather(*(listener.stop() for listener in running_listeners.values()))
 
 
-def _share(listeners: int) -> int:
+def _connections_per_listener(listeners: int) -> int:
     """Return how many connections each listener may have; listeners and captures need descriptors, too."""
-    return max(1, connection_limit(None) // listeners - _OWN)
+    return max(1, connection_limit(None) // listeners - _CONNECTIONS_PER_LISTENER)
 
 
-class _Running:
+class _RunningListener:
     """A running listener with its recorder.
 
     If no capture can be created, for example because the disk is full, clients can still reach the server, unrecorded.
@@ -143,7 +143,7 @@ class _Running:
             upstream,
             admission_of([]),
             UnrecordedListener(),
-            rate_limited(stderr_lines.put),
+            rate_limited(stderr_writer.put),
             rewrites=True,
             most=max_connections,
         )
@@ -151,22 +151,22 @@ class _Running:
         self._recorder: HttpRecorder | None = None
         self._note = ExitStack()
         """The context that keeps a note for other commands while nothing is recorded."""
-        self._again_s = 0.0
+        self._next_attempt_s = 0.0
         """The monotonic time of the next attempt to create a capture."""
 
     @classmethod
-    async def start(cls, listener: Listener, max_connections: int, machine: str) -> "_Running":
+    async def start(cls, listener: Listener, max_connections: int, machine: str) -> "_RunningListener":
         """Begin a capture, if that is possible, and listen; returns the running listener.
 
         Raises:
             UsageError: the port is in use, or the upstream's address is invalid.
         """
-        upstream = upstream_of(checked_url(listener.upstream))
-        listening_socket = bound_socket(f"{HOST}:{listener.port}", beyond=False)
+        upstream = upstream_of(parse_upstream_url(listener.upstream))
+        listening_socket = open_listener(f"{HOST}:{listener.port}", beyond=False)
         try:
             running = cls(listener, upstream, max_connections, machine)
-            if (reason := running._record()) is not None:
-                stderr_lines.put(f"{listener.name} is not recorded, but can be reached; still trying ({reason})")
+            if (reason := running._begin_capture()) is not None:
+                stderr_writer.put(f"{listener.name} is not recorded, but can be reached; still trying ({reason})")
                 running._note.enter_context(noted(safe_name(listener.name), reason))
             await running._relay.listen(listening_socket)
         except BaseException:
@@ -174,33 +174,33 @@ class _Running:
             raise
         return running
 
-    def record_again(self) -> None:
+    def retry_recording(self) -> None:
         """Try to create a capture if there is none and it is time for another attempt, to record later connections."""
-        if self._recorder is None and time.monotonic() >= self._again_s and self._record() is None:
+        if self._recorder is None and time.monotonic() >= self._next_attempt_s and self._begin_capture() is None:
             self._note.close()
 
-    def _record(self) -> str | None:
+    def _begin_capture(self) -> str | None:
         """Begin a capture; returns the reason if that is not possible, or None."""
         listener, proxy = self._listener, self._upstream.proxy
         address = f"{HOST}:{listener.port}"
         try:
             recorder = HttpRecorder(
                 listener.upstream,
-                rate_limited(stderr_lines.put),
+                rate_limited(stderr_writer.put),
                 name=listener.name,
                 capture=os.path.join(listener.capture, safe_name(listener.name), "") if listener.capture else None,
                 listen=address,
                 via=None if proxy is None else f"{proxy[0]}:{proxy[1]}",
                 opt_outs=["rewrite-location"],
-                machine=named_machine(self._machine or listener.machine),
+                machine=checked_machine_name(self._machine or listener.machine),
             )
         except (CaptureError, OSError) as error:
-            self._again_s = time.monotonic() + AGAIN_S
+            self._next_attempt_s = time.monotonic() + RETRY_S
             return str(error).partition("; name")[0]
         recorder.start()
         self._recorder = recorder
         self._relay.observe(recorder)
-        stderr_lines.put(f"recording {listener.name} on {address} to {recorder.path}")
+        stderr_writer.put(f"recording {listener.name} on {address} to {recorder.path}")
         return None
 
     async def stop(self) -> None:

@@ -13,18 +13,18 @@ from captures.errors import CaptureError
 from captures.integrity import Gap, Inspection, State, inspect_file
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text, count_text
 
-_EXIT: dict[State, Exit] = {
+_EXIT_CODES: dict[State, Exit] = {
     "complete": Exit.FINE,
     "recording": Exit.INCOMPLETE,
     "incomplete": Exit.INCOMPLETE,
     "damaged": Exit.USAGE,
 }
-SHOWN = 20
+MAX_SHOWN = 20
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,24 +39,24 @@ def run(arguments: list[str]) -> int:
     """Verify captures; returns the exit code of the worst state, where damage is worse than incompleteness."""
     options = parser().parse_args(arguments)
     codes = [Exit.FINE]
-    with selected(options.capture, scope_of(options)) as selection:
+    with select_captures(options.capture, scope_of(options)) as selection:
         for path in selection.paths:
             try:
                 inspection = inspect_file(path)
             except CaptureError as error:
                 codes.append(Exit(fail(str(error))))
                 continue
-            codes.append(_EXIT[inspection.state])
+            codes.append(_EXIT_CODES[inspection.state])
             name = selection.name_of(path)
             if path == selection.stdin:
-                call_damage(inspection, name)
+                rename_damage(inspection, name)
             sys.stdout.write(
                 json_line(as_json(name, inspection)) if options.format == "json" else _text(name, inspection)
             )
     return int(Exit.USAGE if Exit.USAGE in codes else max(codes))
 
 
-def call_damage(inspection: Inspection, name: Path) -> None:
+def rename_damage(inspection: Inspection, name: Path) -> None:
     """Use `name` as the name of the file in all reports of damage."""
     inspection.damage = [item._replace(path=name) for item in inspection.damage]
 
@@ -87,35 +87,38 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
 def _text(path: Path, inspection: Inspection) -> str:
     origin = ", imported" if inspection.is_imported else ""
     redaction = ", redacted" if inspection.is_redacted else ""
-    state = f"{inspection.state}{origin}{redaction}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
+    state = (
+        f"{inspection.state}{origin}{redaction}, {count_text(inspection.records, 'record')}{_begins_suffix(inspection)}"
+    )
     lines = [f"{sanitise(str(path))}: {state}"]
-    lines += [f"  {reason}" for reason in reasons(inspection)]
+    lines += [f"  {reason}" for reason in incompleteness_reasons(inspection)]
     return "\n".join(lines) + "\n"
 
 
-def _begins(inspection: Inspection) -> str:
+def _begins_suffix(inspection: Inspection) -> str:
     has_dropped_records = inspection.first_seq and (not inspection.holes or inspection.holes[0][0] > 0)
     return f", {begins_text(inspection.first_seq or 0)}" if has_dropped_records else ""
 
 
-def reasons(inspection: Inspection) -> list[str]:
+def incompleteness_reasons(inspection: Inspection) -> list[str]:
     """Return the reasons why a capture is not complete, one per line, up to a limit."""
-    lines = [sanitise(str(item)) for item in inspection.damage[:SHOWN]]
-    if inspection.damage_count > SHOWN:
+    lines = [sanitise(str(item)) for item in inspection.damage[:MAX_SHOWN]]
+    if inspection.damage_count > MAX_SHOWN:
         lines.append(
-            f"… and {inspection.damage_count - SHOWN:,} more damaged places, {inspection.damaged_bytes:,} bytes in all"
+            f"… and {inspection.damage_count - MAX_SHOWN:,} more damaged places, "
+            f"{inspection.damaged_bytes:,} bytes in all"
         )
     if inspection.repeated:
         lines.append(f"{count_text(inspection.repeated, 'record')} out of order: a block is duplicated or foreign")
     lines += [
         f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
-        for first, last in inspection.holes[:SHOWN]
+        for first, last in inspection.holes[:MAX_SHOWN]
     ]
-    if len(inspection.holes) > SHOWN:
+    if len(inspection.holes) > MAX_SHOWN:
         lines.append(f"… {count_text(inspection.missing, 'record')} missing in all")
-    lines += [gap_text(gap) for gap in inspection.gaps[:SHOWN]]
-    if inspection.gap_count > SHOWN:
-        lines.append(f"… and {inspection.gap_count - SHOWN:,} more gaps")
+    lines += [gap_text(gap) for gap in inspection.gaps[:MAX_SHOWN]]
+    if inspection.gap_count > MAX_SHOWN:
+        lines.append(f"… and {inspection.gap_count - MAX_SHOWN:,} more gaps")
     if inspection.live:
         lines.append("it is still being recorded")
     elif not inspection.records:

@@ -14,24 +14,32 @@ from mcpproxy.clients.documents.document import data_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.wrapper import is_plain
-from mcpproxy.doctor.variables import ENVIRONMENTS, Missing, empty, expanded, unknown, unset, values_of
+from mcpproxy.doctor.variables import (
+    ENVIRONMENT_MEMBERS,
+    MissingVariable,
+    empty_variables,
+    expand_text,
+    unknown_variables,
+    unset_variables,
+    variable_values,
+)
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
-    AuthorityLost,
-    Comment,
-    LoopbackProxied,
-    ProxyLost,
+    EmptyVariable,
+    JsonComment,
+    LoopbackProxy,
+    LostAuthority,
+    LostProxy,
     ShellWords,
-    Unreadable,
+    UnknownVariable,
+    UnreadableFile,
     UnreadFile,
-    VariableEmpty,
-    VariableUnknown,
-    VariableUnset,
+    UnsetVariable,
     WrongKey,
 )
 
-AUTHORITIES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-_MAPS: Final = {
+AUTHORITY_VARIABLES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+_SERVER_KEYS: Final = {
     pattern for client in CLIENTS for config in client.files for pattern in config.maps if len(pattern) == 1
 }
 
@@ -39,22 +47,22 @@ _MAPS: Final = {
 def check_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
     """Yield the faults in the files of a client, each with its file."""
     for path, reason in inventory.broken:
-        verdict = Comment if "which this client refuses" in reason else Unreadable
+        verdict = JsonComment if "which this client refuses" in reason else UnreadableFile
         yield path, Diagnosis(verdict, f"{machine.shown(path)}: {reason}")
     files_with_servers = {server.file for server in inventory.servers}
     for config in inventory.client.files:
         for place in config.places.get(machine.system, ()):
             for path in machine.resolve(place, inventory.client.overrides):
                 if path in inventory.files and path not in files_with_servers:
-                    yield from _wrong_key(path, config.format, config.maps)
+                    yield from _check_key(path, config.format, config.maps)
     for place in inventory.client.misplaced:
         for path in machine.resolve(place, inventory.client.overrides):
-            yield from _misplaced(path, inventory.client, machine)
+            yield from _check_misplaced(path, inventory.client, machine)
 
 
-def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
+def _check_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
     data = data_of(path, form)
-    for pattern in _MAPS - {*maps}:
+    for pattern in _SERVER_KEYS - {*maps}:
         entries = data.get(str(pattern[0])) if isinstance(data, dict) else None
         if isinstance(entries, dict) and entries and all(isinstance(entry, dict) for entry in entries.values()):
             right_key = ".".join(map(str, maps[0]))
@@ -64,7 +72,7 @@ def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -
             )
 
 
-def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
+def _check_misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
     data = data_of(path, "jsonc")
     names = {str(pattern[0]) for config in client.files for pattern in config.maps} | {"mcpServers", "mcp_servers"}
     if isinstance(data, dict) and any(isinstance(data.get(name), dict) and data[name] for name in names):
@@ -74,21 +82,21 @@ def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[P
 
 def check_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
     """Yield the faults in an entry that are visible before the server is started."""
-    client, values = server.client, values_of(machine)
-    if variable_list := _listed(unset(server.entry, client, values)):
-        yield Diagnosis(VariableUnset, f"no value for {variable_list}")
-    if variable_list := _listed(unknown(server.entry, client)):
-        yield Diagnosis(VariableUnknown, f"only {client.title} knows the value of {variable_list}")
-    if variable_list := _listed(empty(server.entry, client, values)):
-        yield Diagnosis(VariableEmpty, f"no value for {variable_list}")
+    client, values = server.client, variable_values(machine)
+    if variable_list := _variables_text(unset_variables(server.entry, client, values)):
+        yield Diagnosis(UnsetVariable, f"no value for {variable_list}")
+    if variable_list := _variables_text(unknown_variables(server.entry, client)):
+        yield Diagnosis(UnknownVariable, f"only {client.title} knows the value of {variable_list}")
+    if variable_list := _variables_text(empty_variables(server.entry, client, values)):
+        yield Diagnosis(EmptyVariable, f"no value for {variable_list}")
     if client.joins_words:
         for word in server.words:
-            if not is_plain(expanded(word, client, values)):
+            if not is_plain(expand_text(word, client, values)):
                 yield Diagnosis(ShellWords, f"the shell would change {word!r}")
                 break
 
 
-def _listed(missing: Iterable[Missing]) -> str:
+def _variables_text(missing: Iterable[MissingVariable]) -> str:
     return ", ".join(map(str, dict.fromkeys(missing)))
 
 
@@ -102,7 +110,7 @@ def check_environment(
         variables: the environment of the client.
         server_variables: the environment of the server.
     """
-    for verdict, names in ((ProxyLost, addresses.PROXIES), (AuthorityLost, AUTHORITIES)):
+    for verdict, names in ((LostProxy, addresses.PROXIES), (LostAuthority, AUTHORITY_VARIABLES)):
         lost_names = [name for name in names if variables.get(name) and name not in server_variables]
         if lost_names:
             yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost_names)}")
@@ -113,14 +121,14 @@ def check_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Itera
     name = addresses.host(url)
     variable = addresses.loopback_proxy(name, variables)
     if variable and client.proxies_loopback:
-        yield Diagnosis(LoopbackProxied, f"{variable} is set, and NO_PROXY does not name {name}")
+        yield Diagnosis(LoopbackProxy, f"{variable} is set, and NO_PROXY does not name {name}")
 
 
 def entry_environment(server: Server, values: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that an entry sets; variables in their values are replaced."""
-    environments = [server.entry[name] for name in ENVIRONMENTS if name in server.entry]
+    environments = [server.entry[name] for name in ENVIRONMENT_MEMBERS if name in server.entry]
     variables = environments[0] if environments and isinstance(environments[0], dict) else {}
     return {
-        str(name): expanded(value if isinstance(value, str) else json.dumps(value), server.client, values, "env")
+        str(name): expand_text(value if isinstance(value, str) else json.dumps(value), server.client, values, "env")
         for name, value in variables.items()
     }

@@ -14,17 +14,17 @@ from captures.paths import captures_root, safe_name
 from captures.redact import server_name
 
 
-class Obstacle(NamedTuple):
+class CaptureObstacle(NamedTuple):
     """The reason why a recorder cannot create its capture."""
 
-    place: str
+    path: str
     """The directory or file that would contain the capture."""
     reason: str
 
 
-def obstacle(
+def find_obstacle(
     capture: str, name: str, command: Sequence[str], variables: Mapping[str, str], folder: Path
-) -> Obstacle | None:
+) -> CaptureObstacle | None:
     """Return the obstacle that keeps a recorder from creating its capture, or None.
 
     Args:
@@ -42,7 +42,7 @@ def obstacle(
         place = os.path.join(folder, place)
         _rehearse(place)
     except (CaptureError, OSError) as error:
-        return Obstacle(place, str(error))
+        return CaptureObstacle(place, str(error))
     return None
 
 

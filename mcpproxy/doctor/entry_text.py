@@ -18,14 +18,14 @@ def split_entry_text(server: Server, words: Sequence[str]) -> str:
     form = server.form
     if form is None:
         return "write only the program as its command, and each argument as a separate string"
-    quoted_words = ", ".join(map(_quoted, words))
+    quoted_words = ", ".join(map(_quote, words))
     if server.routed is not None:
-        return f"replace {_quoted(server.routed.inner[0])} with {quoted_words} in its {(form.args or form.command)[-1]}"
+        return f"replace {_quote(server.routed.inner[0])} with {quoted_words} in its {(form.args or form.command)[-1]}"
     if form.args is None:
         rest_text = ", followed by the words that are already there" if server.words[1:] else ""
         return f"write {_member(server, form.command[-1], f'[{quoted_words}]')}{rest_text}"
-    command = _member(server, form.command[-1], _quoted(words[0]))
-    args = _member(server, form.args[-1], f"[{', '.join(map(_quoted, words[1:]))}]")
+    command = _member(server, form.command[-1], _quote(words[0]))
+    args = _member(server, form.args[-1], f"[{', '.join(map(_quote, words[1:]))}]")
     rest_text = f", followed by what {form.args[-1]} contains now" if server.words[1:] else ""
     return f"write {command}, {args}{rest_text}"
 
@@ -35,5 +35,5 @@ def _member(server: Server, name: str | int, value: str) -> str:
     return separators.get(server.config.format, f'"{name}": ') + value
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return json.dumps(word, ensure_ascii=False)

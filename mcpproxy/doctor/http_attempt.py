@@ -16,24 +16,24 @@ from urllib.parse import urljoin, urlsplit
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from mcpproxy.clients.probe import HOPS, REDIRECTS, NoRedirect, next_url
 from mcpproxy.clients.timeouts import run_with_timeout
-from mcpproxy.doctor.process_attempt import HELLO, interrupted
+from mcpproxy.doctor.process_attempt import INITIALIZE_PARAMS, interruption
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
-    HttpNoAnswer,
-    NotMcp,
-    PortClosed,
-    Redirected,
-    RedirectFollowed,
-    Refused,
-    Unauthorized,
-    Unreachable,
+    ClosedPort,
+    FollowedRedirect,
+    MissingCredentials,
+    MissingHttpAnswer,
+    NonMcpServer,
+    RefusedRequest,
+    UnfollowedRedirect,
+    UnreachableHost,
     UntrustedCertificate,
     WrongTransport,
 )
 
-_BODY: Final = 1 << 20
-_TEXT: Final = 1000
-_ACCEPT: Final = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+_MAX_BODY_BYTES: Final = 1 << 20
+_MAX_TEXT_CHARS: Final = 1000
+_POST_HEADERS: Final = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
 class HttpAttempt(NamedTuple):
@@ -47,7 +47,7 @@ class HttpAttempt(NamedTuple):
     remarks: tuple[Diagnosis, ...] = ()
 
 
-class _Reply(NamedTuple):
+class _HttpReply(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -65,7 +65,7 @@ class _Reply(NamedTuple):
         return None
 
 
-def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: float) -> HttpAttempt:
+def attempt_url(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: float) -> HttpAttempt:
     """Send `initialize` and `tools/list`, and end the session; follow redirects as SDKs do.
 
     Args:
@@ -75,93 +75,101 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
         limit_s: how long each request may take, in seconds.
     """
     try:
-        return run_with_timeout(2 * limit_s, lambda: _conversation(url, headers, limit_s, is_sse=is_sse), interrupted)
+        return run_with_timeout(2 * limit_s, lambda: _converse(url, headers, limit_s, is_sse=is_sse), interruption)
     except TimeoutError as error:
-        return HttpAttempt(_failure(error, 2 * limit_s))
+        return HttpAttempt(_diagnose_failure(error, 2 * limit_s))
 
 
-def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
+def _converse(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
     start_s = time.monotonic()
-    method, body = ("GET", None) if is_sse else ("POST", _request(1, "initialize", HELLO))
+    method, body = ("GET", None) if is_sse else ("POST", _request(1, "initialize", INITIALIZE_PARAMS))
     remarks: tuple[Diagnosis, ...] = ()
     try:
-        reply = _ask(method, url, headers, body, limit_s)
+        reply = _send_request(method, url, headers, body, limit_s)
         for _ in range(HOPS):
             target = next_url(url, method, reply.status, reply.headers.get("Location", ""))
             if target is None:
                 break
-            shown_url = _shown(target)
-            remarks = (Diagnosis(RedirectFollowed, f"{reply.status} to {shown_url}", f"change its URL to {shown_url}"),)
-            url, reply = target, _ask(method, target, headers, body, limit_s)
+            shown_url = _without_secrets(target)
+            remarks = (Diagnosis(FollowedRedirect, f"{reply.status} to {shown_url}", f"change its URL to {shown_url}"),)
+            url, reply = target, _send_request(method, target, headers, body, limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_failure(error, limit_s), remarks=remarks)
-    converse = _sse if is_sse else _streamable
+        return HttpAttempt(_diagnose_failure(error, limit_s), remarks=remarks)
+    converse = _continue_sse if is_sse else _continue_streamable
     return converse(url, headers, limit_s, start_s, reply)._replace(remarks=remarks)
 
 
-def _streamable(url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _Reply) -> HttpAttempt:
+def _continue_streamable(
+    url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _HttpReply
+) -> HttpAttempt:
     """Continue a conversation in Streamable HTTP after the reply to `initialize`; returns the outcome."""
-    diagnosis = _of_status(reply, url)
+    diagnosis = _diagnose_status(reply, url)
     if diagnosis is not None:
-        return HttpAttempt(_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
+        return HttpAttempt(_diagnose_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
     answer = reply.message
     if answer is None:
-        return HttpAttempt(Diagnosis(NotMcp, f"{reply.headers.get('Content-Type', 'no media type')}, not a message"))
+        return HttpAttempt(
+            Diagnosis(NonMcpServer, f"{reply.headers.get('Content-Type', 'no media type')}, not a message")
+        )
     result = answer.get("result")
     if not isinstance(result, dict):
-        return HttpAttempt(Diagnosis(Refused, f"initialize: {_error_text(answer)}"))
+        return HttpAttempt(Diagnosis(RefusedRequest, f"initialize: {_error_text(answer)}"))
     initialize_s = time.monotonic() - start_s
     session = {"Mcp-Session-Id": reply.headers["Mcp-Session-Id"]} if "Mcp-Session-Id" in reply.headers else {}
     session_headers = {**headers, **session, "MCP-Protocol-Version": str(result.get("protocolVersion", ""))}
     try:
-        return HttpAttempt(*_tools(url, session_headers, limit_s, initialize_s))
+        return HttpAttempt(*_list_tools(url, session_headers, limit_s, initialize_s))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_failure(error, limit_s), initialize_s)
+        return HttpAttempt(_diagnose_failure(error, limit_s), initialize_s)
 
 
-def _tools(
+def _list_tools(
     url: str, headers: Mapping[str, str], limit_s: float, initialize_s: float
 ) -> tuple[Diagnosis | None, float, int | None]:
     notification = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
-    _ask("POST", url, headers, notification, limit_s)
-    reply = _ask("POST", url, headers, _request(2, "tools/list", {}), limit_s)
+    _send_request("POST", url, headers, notification, limit_s)
+    reply = _send_request("POST", url, headers, _request(2, "tools/list", {}), limit_s)
     answer = reply.message or {}
     result = answer.get("result")
     tools = result.get("tools") if isinstance(result, dict) else None
     if "Mcp-Session-Id" in headers:
-        _ask("DELETE", url, headers, None, limit_s)
+        _send_request("DELETE", url, headers, None, limit_s)
     if isinstance(tools, list):
         return None, initialize_s, len(tools)
     error = answer.get("error")
     if isinstance(error, dict) and error.get("code") == METHOD_NOT_FOUND:
         return None, initialize_s, 0
-    return Diagnosis(Refused, f"tools/list: {_error_text(answer)}"), initialize_s, None
+    return Diagnosis(RefusedRequest, f"tools/list: {_error_text(answer)}"), initialize_s, None
 
 
-def _sse(url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _Reply) -> HttpAttempt:
+def _continue_sse(
+    url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _HttpReply
+) -> HttpAttempt:
     """Examine the reply that should open the stream of the older transport; returns the outcome."""
     if reply.status == 200 and b"event: endpoint" in reply.body.replace(b"event:endpoint", b"event: endpoint"):
         return HttpAttempt(None, time.monotonic() - start_s)
-    diagnosis = _of_status(reply, url)
-    if diagnosis is not None and diagnosis.verdict is not NotMcp:
+    diagnosis = _diagnose_status(reply, url)
+    if diagnosis is not None and diagnosis.verdict is not NonMcpServer:
         return HttpAttempt(diagnosis)
     try:
-        post_reply = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
+        post_reply = _send_request("POST", url, headers, _request(1, "initialize", INITIALIZE_PARAMS), limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_failure(error, limit_s))
+        return HttpAttempt(_diagnose_failure(error, limit_s))
     if post_reply.status == 200 and post_reply.message is not None:
         return HttpAttempt(
             Diagnosis(WrongTransport, "it speaks Streamable HTTP, but the entry says HTTP+SSE", 'write "type": "http"')
         )
-    return HttpAttempt(diagnosis or Diagnosis(NotMcp, f"GET got {reply.status}, but no endpoint event"))
+    return HttpAttempt(diagnosis or Diagnosis(NonMcpServer, f"GET got {reply.status}, but no endpoint event"))
 
 
-def _other_transport(diagnosis: Diagnosis, url: str, headers: Mapping[str, str], limit_s: float) -> Diagnosis | None:
+def _diagnose_other_transport(
+    diagnosis: Diagnosis, url: str, headers: Mapping[str, str], limit_s: float
+) -> Diagnosis | None:
     """Return a diagnosis if a server that refuses a POST opens the older transport's stream, or None."""
-    if diagnosis.verdict is not NotMcp:
+    if diagnosis.verdict is not NonMcpServer:
         return None
     try:
-        reply = _ask("GET", url, headers, None, limit_s)
+        reply = _send_request("GET", url, headers, None, limit_s)
     except (OSError, http.client.HTTPException, ValueError):
         return None
     if reply.status == 200 and reply.headers.get("Content-Type", "").startswith("text/event-stream"):
@@ -175,9 +183,9 @@ def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
 
 
-def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float) -> _Reply:
+def _send_request(method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float) -> _HttpReply:
     """Send one HTTP request; returns the reply, which contains only the first event of an event stream."""
-    accept = {"Accept": "text/event-stream"} if method == "GET" else _ACCEPT
+    accept = {"Accept": "text/event-stream"} if method == "GET" else _POST_HEADERS
     request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
     try:
         response = urllib.request.build_opener(NoRedirect).open(request, timeout=limit_s)
@@ -186,15 +194,15 @@ def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, 
     with response:
         fields = {name.title(): value for name, value in response.headers.items()}
         if fields.get("Content-Type", "").startswith("text/event-stream") and response.status == 200:
-            return _Reply(response.status, fields, _first_event(response, limit_s))
-        return _Reply(response.status, fields, response.read(_BODY))
+            return _HttpReply(response.status, fields, _read_first_event(response, limit_s))
+        return _HttpReply(response.status, fields, response.read(_MAX_BODY_BYTES))
 
 
-def _first_event(response: Any, limit_s: float) -> bytes:
+def _read_first_event(response: Any, limit_s: float) -> bytes:
     lines: list[bytes] = []
     deadline_s = time.monotonic() + limit_s
-    while sum(map(len, lines)) < _BODY:
-        line = response.readline(_BODY)
+    while sum(map(len, lines)) < _MAX_BODY_BYTES:
+        line = response.readline(_MAX_BODY_BYTES)
         if not line or (
             not line.strip() and any(previous.startswith(b"data:") and previous[5:].strip() for previous in lines)
         ):
@@ -205,71 +213,80 @@ def _first_event(response: Any, limit_s: float) -> bytes:
     return b"".join(lines)
 
 
-def _of_status(reply: _Reply, url: str) -> Diagnosis | None:
+def _diagnose_status(reply: _HttpReply, url: str) -> Diagnosis | None:
     if reply.status in REDIRECTS:
-        return _redirected(reply, url)
+        return _diagnose_redirect(reply, url)
     if reply.status in (401, 403):
         challenge = reply.headers.get("Www-Authenticate", "")
         advice = "it uses OAuth: log in with the client" if "resource_metadata" in challenge else ""
-        return Diagnosis(Unauthorized, f"it answers {reply.status}", advice)
+        return Diagnosis(MissingCredentials, f"it answers {reply.status}", advice)
     if reply.status in (404, 405, 406, 410) or (reply.status == 200 and reply.message is None):
-        return Diagnosis(NotMcp, f"it answers {reply.status} at this path, and not as an MCP server")
+        return Diagnosis(NonMcpServer, f"it answers {reply.status} at this path, and not as an MCP server")
     if reply.status >= 400:
-        return Diagnosis(Refused, f"it answers {reply.status}{_of_error(reply)}")
+        return Diagnosis(RefusedRequest, f"it answers {reply.status}{_error_suffix(reply)}")
     return None
 
 
-def _redirected(reply: _Reply, url: str) -> Diagnosis:
+def _diagnose_redirect(reply: _HttpReply, url: str) -> Diagnosis:
     """Return the diagnosis of a redirect that the SDKs do not follow."""
     location = reply.headers.get("Location", "")
     try:
         target = urljoin(url, location)
         old_parts, new_parts = urlsplit(url), urlsplit(target)
-        shown_url = _shown(target)
+        shown_url = _without_secrets(target)
     except ValueError:
         location = ""
     if not location:
-        return Diagnosis(Redirected, f"{reply.status} to no address")
+        return Diagnosis(UnfollowedRedirect, f"{reply.status} to no address")
     if (old_parts.scheme, new_parts.scheme) == ("https", "http") and old_parts.hostname == new_parts.hostname:
-        advice = f"change its URL to {_shown(new_parts._replace(scheme='https', netloc=old_parts.netloc).geturl())}"
+        advice = (
+            "change its URL to "
+            f"{_without_secrets(new_parts._replace(scheme='https', netloc=old_parts.netloc).geturl())}"
+        )
         return Diagnosis(
-            Redirected, f"{reply.status} to {shown_url}: the server does not know that it is reached by https", advice
+            UnfollowedRedirect,
+            f"{reply.status} to {shown_url}: the server does not know that it is reached by https",
+            advice,
         )
     if (old_parts.scheme, old_parts.netloc) != (new_parts.scheme, new_parts.netloc):
         reason = ", which is another origin: clients do not follow"
     else:
         reason = "" if reply.status in (307, 308) else ": clients repeat the POST as a GET, without the message"
-    return Diagnosis(Redirected, f"{reply.status} to {shown_url}{reason}", f"change its URL to {shown_url}")
+    return Diagnosis(UnfollowedRedirect, f"{reply.status} to {shown_url}{reason}", f"change its URL to {shown_url}")
 
 
-def _shown(url: str) -> str:
+def _without_secrets(url: str) -> str:
     """Return a URL without the parts that may be secret: credentials, query and fragment."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def _of_error(reply: _Reply) -> str:
+def _error_suffix(reply: _HttpReply) -> str:
     message = reply.message
     return f": {_error_text(message)}" if message is not None and "error" in message else ""
 
 
 def _error_text(answer: Mapping[str, Any]) -> str:
     error = answer.get("error")
-    return str(error.get("message", "no text"))[:_TEXT] if isinstance(error, dict) else "a response without a result"
+    return (
+        str(error.get("message", "no text"))[:_MAX_TEXT_CHARS]
+        if isinstance(error, dict)
+        else "a response without a result"
+    )
 
 
-def _failure(error: Exception, limit_s: float) -> Diagnosis:
+def _diagnose_failure(error: Exception, limit_s: float) -> Diagnosis:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
         return Diagnosis(UntrustedCertificate, reason.verify_message)
     if isinstance(reason, ssl.SSLError):
         return Diagnosis(UntrustedCertificate, str(reason.reason or reason))
     if isinstance(reason, TimeoutError):
-        return Diagnosis(HttpNoAnswer, f"no answer within {limit_s:.0f} s")
+        return Diagnosis(MissingHttpAnswer, f"no answer within {limit_s:.0f} s")
     if isinstance(reason, ConnectionRefusedError):
-        return Diagnosis(PortClosed, "the connection was refused")
+        return Diagnosis(ClosedPort, "the connection was refused")
     if isinstance(reason, socket.gaierror):
-        return Diagnosis(Unreachable, reason.strerror or "the host name is unknown")
+        return Diagnosis(UnreachableHost, reason.strerror or "the host name is unknown")
     if isinstance(reason, http.client.HTTPException | ConnectionError):
-        return Diagnosis(HttpNoAnswer, f"the connection ended without a response ({type(reason).__name__})")
-    return Diagnosis(Unreachable, str(reason))
+        return Diagnosis(MissingHttpAnswer, f"the connection ended without a response ({type(reason).__name__})")
+    return Diagnosis(UnreachableHost, str(reason))

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 _SET_CHILD_SUBREAPER: Final = 36
-_ENDING_S: Final = 5.0
-_LOOK_S: Final = 0.01
+_END_TIMEOUT_S: Final = 5.0
+_POLL_S: Final = 0.01
 
 
-def adopt() -> None:
+def adopt_orphans() -> None:
     """Make this process adopt orphaned descendants from now on; does nothing where the system cannot do this."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -28,7 +28,7 @@ def adopt() -> None:
 
 def end_children() -> None:
     """Kill all children of this process, and those that it adopts as a result."""
-    deadline_s = time.monotonic() + _ENDING_S
+    deadline_s = time.monotonic() + _END_TIMEOUT_S
     while children := list(_children()):
         for pid in children:
             with suppress(OSError):
@@ -38,7 +38,7 @@ def end_children() -> None:
                 os.waitpid(pid, os.WNOHANG)
         if time.monotonic() > deadline_s:
             return
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _children() -> Iterator[int]:

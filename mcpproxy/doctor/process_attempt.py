@@ -26,7 +26,7 @@ from analysis.protocol.revisions import MODERN, REVISIONS
 from captures.paths import SUFFIX
 from mcpproxy import __version__
 
-HELLO: Final[dict[str, Any]] = {
+INITIALIZE_PARAMS: Final[dict[str, Any]] = {
     "protocolVersion": REVISIONS[MODERN - 1],
     "capabilities": {},
     "clientInfo": {"name": "mcpproxy-doctor", "version": __version__},
@@ -35,25 +35,25 @@ HELLO: Final[dict[str, Any]] = {
 
 CANNOT_CREATE: Final = 73
 """The exit status of a recorder that could not create its capture."""
-STDERR_LINES: Final = 5
-NOISE_LINES: Final = 5
+MAX_STDERR_LINES: Final = 5
+MAX_NOISE_LINES: Final = 5
 """The maximum number of lines on stdout that are kept because they are not messages."""
-_LINE: Final = 16 << 20
-_TEXT: Final = 1000
+_MAX_LINE_BYTES: Final = 16 << 20
+_MAX_TEXT_CHARS: Final = 1000
 """The maximum length of a text that is kept for display, in bytes or characters."""
-_STDERR_LINE: Final = 4096
-_LINES: Final = 100
-_END_S: Final = 5.0
+_MAX_STDERR_LINE_BYTES: Final = 4096
+_MAX_QUEUED_LINES: Final = 100
+_END_TIMEOUT_S: Final = 5.0
 """How long a server may take to end after its stdin is closed, and again after SIGTERM; then it gets SIGKILL."""
 
 
-_running: Final[set[subprocess.Popen[bytes]]] = set()
-interrupted: Final = threading.Event()
+_running_processes: Final[set[subprocess.Popen[bytes]]] = set()
+interruption: Final = threading.Event()
 """Set when no more servers may be started."""
 
 
 @dataclass(slots=True)
-class Attempt:
+class ProcessAttempt:
     """The outcome of starting a server and speaking to it."""
 
     launch_error: str = ""
@@ -71,7 +71,7 @@ class Attempt:
     tools: int | None = None
     error: str = ""
     """The text of an error response."""
-    noise: list[str] = field(default_factory=list)
+    noise_lines: list[str] = field(default_factory=list)
     """Lines on stdout that are not messages."""
     is_closed: bool = False
     """Whether the server closed its stdout but kept running."""
@@ -81,9 +81,9 @@ class Attempt:
     """The last lines on stderr."""
 
 
-def attempt(
+def attempt_command(
     recorder: Sequence[str], words: Sequence[str], variables: dict[str, str], folder: Path, limit_s: float
-) -> Attempt:
+) -> ProcessAttempt:
     """Start a server, speak to it, and end it together with all processes that it started.
 
     Args:
@@ -96,8 +96,8 @@ def attempt(
     try:
         capture_folder = tempfile.TemporaryDirectory(prefix="mcpproxy-doctor-")
     except OSError as error:
-        return Attempt(cannot_record=f"cannot create a temporary directory: {error.strerror or error}")
-    outcome = Attempt()
+        return ProcessAttempt(cannot_record=f"cannot create a temporary directory: {error.strerror or error}")
+    outcome = ProcessAttempt()
     with capture_folder as folder_name:
         command = [*recorder, "run", "--capture", f"{folder_name}{os.sep}", "--", *words]
         start_s = time.monotonic()
@@ -114,41 +114,41 @@ def attempt(
         except OSError as error:
             outcome.launch_error = error.strerror or str(error)
             return outcome
-        _running.add(process)
-        if interrupted.is_set():
+        _running_processes.add(process)
+        if interruption.is_set():
             process.terminate()
         try:
-            _talk(process, outcome, start_s, limit_s)
+            _converse(process, outcome, start_s, limit_s)
         finally:
-            _end(process)
-            _running.discard(process)
+            _end_process(process)
+            _running_processes.discard(process)
         # A server may exit with the same status, but then there is a capture.
         if outcome.status == CANNOT_CREATE and not any(name.endswith(SUFFIX) for name in os.listdir(folder_name)):
             outcome.cannot_record = "; ".join(line.removeprefix("mcpproxy: ") for line in outcome.stderr)
     return outcome
 
 
-def end_all() -> None:
+def terminate_all() -> None:
     """Terminate all running servers, which ends the threads that speak to them."""
-    interrupted.set()
-    for process in list(_running):
+    interruption.set()
+    for process in list(_running_processes):
         with contextlib.suppress(OSError):
             process.terminate()
 
 
-class _Reader:
+class _OutputReader:
     """Reads stdout line by line, and the end of stderr, in threads."""
 
-    def __init__(self, process: subprocess.Popen[bytes], seen: Attempt, began: float) -> None:
-        self.lines: queue.Queue[bytes | None] = queue.Queue(_LINES)
+    def __init__(self, process: subprocess.Popen[bytes], seen: ProcessAttempt, began: float) -> None:
+        self.lines: queue.Queue[bytes | None] = queue.Queue(_MAX_QUEUED_LINES)
         self.is_done = False
-        self._seen = seen
-        self._began = began
+        self._outcome = seen
+        self._start_s = began
         assert process.stdout is not None
         assert process.stderr is not None
         self._threads = [
-            threading.Thread(target=self._read, args=(self._stdout, process.stdout), daemon=True),
-            threading.Thread(target=self._read, args=(self._stderr, process.stderr), daemon=True),
+            threading.Thread(target=self._read, args=(self._read_stdout, process.stdout), daemon=True),
+            threading.Thread(target=self._read, args=(self._read_stderr, process.stderr), daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -158,10 +158,10 @@ class _Reader:
         with contextlib.suppress(OSError, ValueError):
             read_stream(stream)
 
-    def _stdout(self, stream: IO[bytes]) -> None:
-        for line in iter(lambda: stream.readline(_LINE), b""):
-            if self._seen.first_byte_s is None:
-                self._seen.first_byte_s = time.monotonic() - self._began
+    def _read_stdout(self, stream: IO[bytes]) -> None:
+        for line in iter(lambda: stream.readline(_MAX_LINE_BYTES), b""):
+            if self._outcome.first_byte_s is None:
+                self._outcome.first_byte_s = time.monotonic() - self._start_s
             if not self._put(line):
                 return
         self._put(None)
@@ -174,28 +174,28 @@ class _Reader:
                 return True
         return False
 
-    def _stderr(self, stream: IO[bytes]) -> None:
-        for line in iter(lambda: stream.readline(_STDERR_LINE), b""):
+    def _read_stderr(self, stream: IO[bytes]) -> None:
+        for line in iter(lambda: stream.readline(_MAX_STDERR_LINE_BYTES), b""):
             text = line.decode("utf-8", "replace").strip()
             if text:
-                self._seen.stderr = [*self._seen.stderr, text[:_TEXT]][-STDERR_LINES:]
+                self._outcome.stderr = [*self._outcome.stderr, text[:_MAX_TEXT_CHARS]][-MAX_STDERR_LINES:]
 
     def wait(self) -> None:
         for thread in self._threads:
             thread.join(1.0)
 
 
-def _talk(process: subprocess.Popen[bytes], outcome: Attempt, start_s: float, limit_s: float) -> None:
-    reader = _Reader(process, outcome, start_s)
+def _converse(process: subprocess.Popen[bytes], outcome: ProcessAttempt, start_s: float, limit_s: float) -> None:
+    reader = _OutputReader(process, outcome, start_s)
     deadline_s = start_s + limit_s
-    answer = _ask(process, reader, outcome, deadline_s, 1, "initialize", HELLO)
+    answer = _request(process, reader, outcome, deadline_s, 1, "initialize", INITIALIZE_PARAMS)
     if answer is not None:
         outcome.initialize_s = outcome.list_s = time.monotonic() - start_s
         result = answer.get("result")
         if isinstance(result, dict) and result.get("protocolVersion") in REVISIONS:
             outcome.result = result
             _send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"}, deadline_s)
-            _list(process, reader, outcome, deadline_s, start_s)
+            _list_tools(process, reader, outcome, deadline_s, start_s)
         else:
             outcome.error = _error_text(answer)
     if process.poll() is not None or answer is None:
@@ -207,13 +207,13 @@ def _talk(process: subprocess.Popen[bytes], outcome: Attempt, start_s: float, li
         reader.wait()
 
 
-def _list(
-    process: subprocess.Popen[bytes], reader: _Reader, outcome: Attempt, deadline_s: float, start_s: float
+def _list_tools(
+    process: subprocess.Popen[bytes], reader: _OutputReader, outcome: ProcessAttempt, deadline_s: float, start_s: float
 ) -> None:
     capabilities = (outcome.result or {}).get("capabilities")
     if not isinstance(capabilities, dict) or "tools" not in capabilities:
         return
-    answer = _ask(process, reader, outcome, deadline_s, 2, "tools/list", {})
+    answer = _request(process, reader, outcome, deadline_s, 2, "tools/list", {})
     if answer is None:
         outcome.error = "tools/list was not answered"
         return
@@ -226,10 +226,10 @@ def _list(
         outcome.error = f"tools/list: {_error_text(answer)}"
 
 
-def _ask(
+def _request(
     process: subprocess.Popen[bytes],
-    reader: _Reader,
-    outcome: Attempt,
+    reader: _OutputReader,
+    outcome: ProcessAttempt,
     deadline_s: float,
     number: int,
     method: str,
@@ -251,8 +251,8 @@ def _ask(
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
-            if len(outcome.noise) < NOISE_LINES:
-                outcome.noise.append(line[:_TEXT].decode("utf-8", "replace").strip())
+            if len(outcome.noise_lines) < MAX_NOISE_LINES:
+                outcome.noise_lines.append(line[:_MAX_TEXT_CHARS].decode("utf-8", "replace").strip())
         elif message.get("id") == number and "method" not in message:
             return message
         elif "method" in message and "id" in message:
@@ -285,11 +285,13 @@ def _send(process: subprocess.Popen[bytes], message: dict[str, Any], deadline_s:
 def _error_text(answer: dict[str, Any]) -> str:
     error = answer.get("error")
     if isinstance(error, dict):
-        return f"{str(error.get('message', ''))[:_TEXT]} ({str(error.get('code', 'no code'))[:_TEXT]})"
+        return (
+            f"{str(error.get('message', ''))[:_MAX_TEXT_CHARS]} ({str(error.get('code', 'no code'))[:_MAX_TEXT_CHARS]})"
+        )
     return f"unexpected result: {json.dumps(answer.get('result'))[:200]}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     """Close the server's stdin, then terminate the recorder; its guard ends the processes that the server started."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
@@ -298,7 +300,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if signal_number:
             process.send_signal(signal_number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_END_S)
+            process.wait(_END_TIMEOUT_S)
             break
     for stream in (process.stdout, process.stderr):
         if stream is not None:

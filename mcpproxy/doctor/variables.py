@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.machine import Machine
 
-ENVIRONMENTS: Final = ("env", "environment", "envs")
+ENVIRONMENT_MEMBERS: Final = ("env", "environment", "envs")
 """The members of an entry that may contain the server's environment."""
 
 
-class Missing(NamedTuple):
+class MissingVariable(NamedTuple):
     """A variable in an entry whose value doctor does not know."""
 
     name: str
@@ -27,7 +27,7 @@ class Missing(NamedTuple):
         return f"{self.name} in {self.member}"
 
 
-def values_of(machine: Machine) -> dict[str, str]:
+def variable_values(machine: Machine) -> dict[str, str]:
     """Return the values of variables: those in the client's environment, and those that clients define themselves."""
     return {
         **machine.environment,
@@ -39,7 +39,7 @@ def values_of(machine: Machine) -> dict[str, str]:
     }
 
 
-def expanded(text: str, client: Client, values: Mapping[str, str], member: str = "") -> str:
+def expand_text(text: str, client: Client, values: Mapping[str, str], member: str = "") -> str:
     """Return a text in which variables are replaced by their values; a variable without a value becomes empty.
 
     Args:
@@ -48,43 +48,43 @@ def expanded(text: str, client: Client, values: Mapping[str, str], member: str =
         values: the values of the variables.
         member: the member of the entry that contains the text; by default, any member except its environment.
     """
-    return _replaced(text, client, member, lambda match: _value(match, values) or "")
+    return _replace_variables(text, client, member, lambda match: _value(match, values) or "")
 
 
-def expanded_within(entry: Any, client: Client, values: Mapping[str, str], member: str = "") -> Any:
+def expand_entry(entry: Any, client: Client, values: Mapping[str, str], member: str = "") -> Any:
     """Return an entry in which variables are replaced by their values; variables without a value stay as they are."""
     if isinstance(entry, dict):
-        return {name: expanded_within(value, client, values, member or str(name)) for name, value in entry.items()}
+        return {name: expand_entry(value, client, values, member or str(name)) for name, value in entry.items()}
     if isinstance(entry, list):
-        return [expanded_within(value, client, values, member) for value in entry]
+        return [expand_entry(value, client, values, member) for value in entry]
     if not isinstance(entry, str):
         return entry
-    return _replaced(
+    return _replace_variables(
         entry, client, member, lambda match: match[0] if (value := _value(match, values)) is None else value
     )
 
 
-def unset(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[Missing]:
+def unset_variables(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[MissingVariable]:
     """Yield the variables in an entry that have neither a value nor a default."""
     for member, text in _texts(entry):
-        for match in _matches(text, _forms(client, member)):
+        for match in _matches(text, _patterns(client, member)):
             if _value(match, values) is None:
-                yield Missing(match["name"], member)
+                yield MissingVariable(match["name"], member)
 
 
-def empty(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[Missing]:
+def empty_variables(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[MissingVariable]:
     """Yield the variables in an entry that have no value and that the client replaces by nothing."""
     for member, text in _texts(entry):
-        for match in _matches(text, _forms(client, member)):
+        for match in _matches(text, _patterns(client, member)):
             if match["name"] not in values and _value(match, values) == "":
-                yield Missing(match["name"], member)
+                yield MissingVariable(match["name"], member)
 
 
-def unknown(entry: Any, client: Client) -> Iterator[Missing]:
+def unknown_variables(entry: Any, client: Client) -> Iterator[MissingVariable]:
     """Yield the variables in an entry whose values only the client knows."""
     for member, text in _texts(entry):
         for match in _matches(text, client.own_variables):
-            yield Missing(match[0], member)
+            yield MissingVariable(match[0], member)
 
 
 def _texts(value: Any, member: str = "") -> Iterator[tuple[str, str]]:
@@ -99,15 +99,15 @@ def _texts(value: Any, member: str = "") -> Iterator[tuple[str, str]]:
             yield from _texts(inner_value, member)
 
 
-def _forms(client: Client, member: str) -> tuple[str, ...]:
-    is_environment = member.partition(".")[0] in ENVIRONMENTS
+def _patterns(client: Client, member: str) -> tuple[str, ...]:
+    is_environment = member.partition(".")[0] in ENVIRONMENT_MEMBERS
     return client.variables if client.env_variables is None or not is_environment else client.env_variables
 
 
-def _replaced(text: str, client: Client, member: str, replace: Any) -> str:
+def _replace_variables(text: str, client: Client, member: str, replace: Any) -> str:
     """Replace each variable in a text once: variables in values are not replaced."""
     parts, end = [], 0
-    for match in _matches(text, _forms(client, member)):
+    for match in _matches(text, _patterns(client, member)):
         parts += [text[end : match.start()], replace(match)]
         end = match.end()
     return "".join([*parts, text[end:]])

@@ -3,7 +3,7 @@
 A request ends with its response, with its cancellation or with the failure of the HTTP exchange that carried it,
 whichever comes first (`Call.over`). Otherwise, it ends with its server or with the capture; for a capture that is being
 recorded, it ends now. A late response changes neither its end nor its duration. Following a live capture gives the same
-calls as reading the file. `FinalCalls` selects calls and, for exports that can wait, waits for late responses.
+calls as reading the file. `FinalCallSelector` selects calls and, for exports that can wait, waits for late responses.
 """
 
 from collections import OrderedDict
@@ -28,7 +28,7 @@ MAX_CANCELLED_CALLS: Final = 10_000
 """The maximum number of cancelled calls that wait for late responses; beyond it, the oldest is exported without one."""
 
 
-class Origin(NamedTuple):
+class RequestOrigin(NamedTuple):
     """Identifies a request, for references from other requests."""
 
     seq: int
@@ -45,18 +45,18 @@ class EndedCall(NamedTuple):
 
     call: Call
     session: Session
-    ended_ns: int
+    end_ns: int
     """When the call was over (`Call.over`) or, otherwise, when its server or the capture ended; now if it is live."""
 
     @property
-    def begun_ns(self) -> int:
+    def start_ns(self) -> int:
         """When the request was read from its sender."""
         return self.call.request.t_ns
 
     @property
-    def handed_ns(self) -> int:
+    def accepted_ns(self) -> int:
         """When the receiver had accepted the request."""
-        return min(self.call.started_ns, self.ended_ns)
+        return min(self.call.started_ns, self.end_ns)
 
     @property
     def sender(self) -> Side:
@@ -64,7 +64,7 @@ class EndedCall(NamedTuple):
         return self.call.request.sender
 
     @property
-    def outer(self) -> Origin | None:
+    def outer_origin(self) -> RequestOrigin | None:
         """The client's request that led to a request of the server, if it is known."""
         return None if self.call.outer is None else origin_of(self.call.outer.request)
 
@@ -74,22 +74,22 @@ class EndedCall(NamedTuple):
         return self.call.outcome not in (Outcome.UNANSWERED, Outcome.NOT_RECORDED)
 
 
-class Span(NamedTuple):
+class SessionSpan(NamedTuple):
     """The time span of a session, from its first message to its last."""
 
     session: Session
-    begun_ns: int
-    ended_ns: int
+    start_ns: int
+    end_ns: int
 
 
-def origin_of(request: Request) -> Origin:
+def origin_of(request: Request) -> RequestOrigin:
     """Return the origin of a request."""
     traceparent = request.meta.get("traceparent")
     is_short = isinstance(traceparent, str) and len(traceparent) <= MAX_TRACEPARENT_CHARS
-    return Origin(request.seq, request.index, request.t_ns, traceparent if is_short else None)
+    return RequestOrigin(request.seq, request.index, request.t_ns, traceparent if is_short else None)
 
 
-class Calls:
+class CallCollector:
     """Collects the calls of one capture as they end."""
 
     def __init__(self, fold: Fold, on_message: Callable[[MessageContext], None] = lambda _: None) -> None:
@@ -100,49 +100,53 @@ class Calls:
             on_message: called with each message, before the end of its call is processed.
         """
         self.fold = fold
-        self._look = on_message
-        self._times: OrderedDict[int, Span] = OrderedDict()
+        self._on_message = on_message
+        self._session_spans: OrderedDict[int, SessionSpan] = OrderedDict()
 
     def on_step(self, step: Step) -> list[EndedCall]:
         """Process the next step; returns the calls that it ends. The last step ends all open calls."""
         ended_calls: list[EndedCall] = []
         for context in step.messages:
-            self._look(context)
-            self._note(context)
+            self._on_message(context)
+            self._update_session_span(context)
             if context.cancelled is not None:
-                ended_calls += self._ended(context.cancelled)
+                ended_calls += self._ended_calls(context.cancelled)
         step_seq = -1 if step.item is None or isinstance(step.item, Damage) else step.item.seq
         for call in step.changed:
             # A call that was cancelled by a notification has already ended.
             cancellation = call.cancellation
             if call.response is not None:
-                ended_calls += self._ended(call) if cancellation is None else []
+                ended_calls += self._ended_calls(call) if cancellation is None else []
             elif call.settled is not None:
-                ended_calls += self._ended(call) if cancellation is None or cancellation.seq == step_seq else []
+                ended_calls += self._ended_calls(call) if cancellation is None or cancellation.seq == step_seq else []
             elif not call.request.id.pairs:
-                ended_calls += self._ended(call, call.request.t_ns)
+                ended_calls += self._ended_calls(call, call.request.t_ns)
             elif step.end is not None and (cancellation is None or call.is_ended_by_leaving):
                 is_live = step.end == "open"
-                ended_calls += self._ended(call, clock.lasted_ns(self.fold.t_ns, self.fold.wall_ns, is_live=is_live))
+                ended_calls += self._ended_calls(
+                    call, clock.lasted_ns(self.fold.t_ns, self.fold.wall_ns, is_live=is_live)
+                )
         return ended_calls
 
-    def sessions(self) -> Iterable[Span]:
+    def session_spans(self) -> Iterable[SessionSpan]:
         """Return the time spans of the sessions so far."""
-        return self._times.values()
+        return self._session_spans.values()
 
-    def _note(self, context: MessageContext) -> None:
+    def _update_session_span(self, context: MessageContext) -> None:
         session, t_ns = context.session, context.message.t_ns
-        earlier_span = self._times.pop(session.number, None)
-        self._times[session.number] = Span(session, t_ns if earlier_span is None else earlier_span.begun_ns, t_ns)
-        if len(self._times) > MAX_TIMED_SESSIONS:
-            self._times.popitem(last=False)
+        earlier_span = self._session_spans.pop(session.number, None)
+        self._session_spans[session.number] = SessionSpan(
+            session, t_ns if earlier_span is None else earlier_span.start_ns, t_ns
+        )
+        if len(self._session_spans) > MAX_TIMED_SESSIONS:
+            self._session_spans.popitem(last=False)
 
-    def _ended(self, call: Call, last_ns: int | None = None) -> list[EndedCall]:
+    def _ended_calls(self, call: Call, last_ns: int | None = None) -> list[EndedCall]:
         session = call.session
         return [] if session is None else [EndedCall(call, session, self.fold.open_until_ns(call, last_ns))]
 
 
-class FinalCalls:
+class FinalCallSelector:
     """Selects calls, and holds back cancelled calls until it is known whether they are answered late.
 
     The filter may match a late response as well, so it is applied only then.
@@ -155,8 +159,8 @@ class FinalCalls:
             selection: matches the requests or responses of the selected calls; None selects all.
             is_live: whether no call is held back; the filter then sees only the request of a cancelled call.
         """
-        self._only, self._is_live = selection, is_live
-        self._cancelled: dict[Call, EndedCall] = {}
+        self._selection, self._is_live = selection, is_live
+        self._cancelled_calls: dict[Call, EndedCall] = {}
 
     def on_ended(self, ended_calls: Iterable[EndedCall], step: Step) -> list[EndedCall]:
         """Add ended calls; returns the selected calls that no later step can change.
@@ -171,18 +175,22 @@ class FinalCalls:
             if self._is_live or call.cancellation is None or call.response is not None or call.is_over:
                 final_calls.append(ended_call)
                 continue
-            self._cancelled[call] = ended_call
-            if len(self._cancelled) > MAX_CANCELLED_CALLS:
-                final_calls.append(self._cancelled.pop(next(iter(self._cancelled))))
-        answered_calls = [call for call in step.changed if call.response is not None] if self._cancelled else []
-        final_calls += [self._cancelled.pop(call) for call in answered_calls if call in self._cancelled]
+            self._cancelled_calls[call] = ended_call
+            if len(self._cancelled_calls) > MAX_CANCELLED_CALLS:
+                final_calls.append(self._cancelled_calls.pop(next(iter(self._cancelled_calls))))
+        answered_calls = [call for call in step.changed if call.response is not None] if self._cancelled_calls else []
+        final_calls += [self._cancelled_calls.pop(call) for call in answered_calls if call in self._cancelled_calls]
         if step.end is not None:
-            final_calls += self._cancelled.values()
-            self._cancelled = {}
-        return [ended_call for ended_call in final_calls if self._only is None or matches(self._only, ended_call.call)]
+            final_calls += self._cancelled_calls.values()
+            self._cancelled_calls = {}
+        return [
+            ended_call
+            for ended_call in final_calls
+            if self._selection is None or matches(self._selection, ended_call.call)
+        ]
 
 
-def names(call: EndedCall, fold: Fold) -> tuple[Peer, Peer]:
+def peers_of(call: EndedCall, fold: Fold) -> tuple[Peer, Peer]:
     """Return the client and the server of a call, with the names that they gave themselves, which are untrusted."""
     session = call.session
     client = session.client or fold.client or Peer("unknown client", "")

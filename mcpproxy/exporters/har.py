@@ -60,10 +60,10 @@ class HarEntryBuilder:
         """The number of exchanges that were left out because the record of their request is lost."""
         self.truncated_body_count = 0
         """The number of bodies that were exported only in part because they were too long."""
-        self._capture, self._only = capture, selection
+        self._capture, self._selection = capture, selection
         self._fold = fold
         self._held_bytes = 0
-        self._open: OrderedDict[int, _OpenExchange] = OrderedDict()
+        self._open_exchanges: OrderedDict[int, _OpenExchange] = OrderedDict()
 
     @property
     def is_http(self) -> bool:
@@ -75,7 +75,7 @@ class HarEntryBuilder:
         item = step.item
         for context in step.messages:
             number = context.message.frames[0].exchange
-            if self._only is not None and number is not None and self._only.matches(facts_of(context)):
+            if self._selection is not None and number is not None and self._selection.matches(facts_of(context)):
                 self._find_or_open(number).is_selected = True
         if isinstance(item, Frame):
             if item.exchange is not None:
@@ -84,25 +84,25 @@ class HarEntryBuilder:
             number = item.members.get("exchange")
             if type(number) is int:
                 exchange = self._find_or_open(number)
-                exchange.note_start(item.t_ns)
+                exchange.keep_start(item.t_ns)
                 exchange.members |= item.members
                 if item.members.get("stage") == "end":
                     exchange.is_unanswered = any(call.response is None for call in step.changed)
                     return self._close(number)
         if step.end is not None:
-            return [entry for number in list(self._open) for entry in self._close(number)]
-        if len(self._open) > MAX_OPEN_EXCHANGES:
-            return self._close(next(iter(self._open)))
+            return [entry for number in list(self._open_exchanges) for entry in self._close(number)]
+        if len(self._open_exchanges) > MAX_OPEN_EXCHANGES:
+            return self._close(next(iter(self._open_exchanges)))
         return []
 
     def _find_or_open(self, number: int) -> "_OpenExchange":
-        exchange = self._open.get(number)
+        exchange = self._open_exchanges.get(number)
         if exchange is None:
-            exchange = self._open[number] = _OpenExchange(number)
+            exchange = self._open_exchanges[number] = _OpenExchange(number)
         return exchange
 
     def _add_frame(self, frame: Frame, exchange: "_OpenExchange") -> None:
-        exchange.note_start(frame.t_ns)
+        exchange.keep_start(frame.t_ns)
         exchange.messages.append((frame.t_ns, _describe_frame(frame)))
         body = exchange.bodies[frame.dir]
         body_bytes = exchange.reassemble_event(frame) if frame.unit == "sse_event" else frame.raw
@@ -117,9 +117,9 @@ class HarEntryBuilder:
         self._held_bytes += len(body_bytes)
 
     def _close(self, number: int) -> list[HarEntry]:
-        exchange = self._open.pop(number)
+        exchange = self._open_exchanges.pop(number)
         self._held_bytes -= sum(body.size for body in exchange.bodies.values())
-        if self._only is not None and not exchange.is_selected:
+        if self._selection is not None and not exchange.is_selected:
             return []
         if not isinstance(exchange.members.get("request"), dict):
             self.lost_request_count += 1
@@ -184,7 +184,7 @@ class HarEntryBuilder:
         return f"http://{host}"
 
 
-class _Body:
+class _ExportedBody:
     """The exported part of a request or response body."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class _OpenExchange:
         self.members: dict[str, Any] = {}
         self.messages: list[tuple[int, dict[str, Any]]] = []
         """The timestamp and description of each frame."""
-        self.bodies = {"c2s": _Body(), "s2c": _Body()}
+        self.bodies = {"c2s": _ExportedBody(), "s2c": _ExportedBody()}
         self.is_selected = False
         self.is_unanswered = False
         """Whether the exchange ended without a response to one of its requests."""
@@ -209,7 +209,7 @@ class _OpenExchange:
         """The timestamp of its first record; -1 before that record."""
         self._event_id: str | None = None
 
-    def note_start(self, t_ns: int) -> None:
+    def keep_start(self, t_ns: int) -> None:
         """Keep the time of the first record; later calls change nothing."""
         if self.first_record_ns < 0:
             self.first_record_ns = t_ns
@@ -337,7 +337,7 @@ def _har_response(members: dict[str, Any], exchange: _OpenExchange) -> dict[str,
     }
 
 
-def _truncation_comment(body: _Body) -> dict[str, str]:
+def _truncation_comment(body: _ExportedBody) -> dict[str, str]:
     return {"comment": f"only the beginning: {body.size} bytes"} if body.is_truncated else {}
 
 

@@ -10,7 +10,7 @@ from captures.reader import Capture
 from captures.record import Record
 
 
-class Source:
+class ExportSource:
     """One pass over a capture. Iterate over it once, for the steps of its reading."""
 
     def __init__(self, path: Path, on_bytes_read: Callable[[int], None] = lambda _: None) -> None:
@@ -27,7 +27,7 @@ class Source:
         self.path = path
         self.id = capture_id(capture)
         self.reading = Reading(capture)
-        self._header, self._tell = capture.header.members, on_bytes_read
+        self._header, self._on_bytes_read = capture.header.members, on_bytes_read
 
     @property
     def name(self) -> str:
@@ -44,5 +44,5 @@ class Source:
     def __iter__(self) -> Iterator[Step]:
         for step in self.reading.to_end():
             if isinstance(step.record, Frame | Record):
-                self._tell(step.record.line_size + 1)
+                self._on_bytes_read(step.record.line_size + 1)
             yield step

@@ -45,7 +45,7 @@ class Findings:
         """
         finding = located.finding
         self._ranking.count_finding(located)
-        self.levels[str(finding.level)] += finding.stands_for
+        self.levels[str(finding.level)] += finding.finding_count
         self._traffic.mark(capture, finding.frame, finding.rule, finding.level)
         shown = self._shown.setdefault(finding.rule, [])
         if len(shown) < limits.FINDINGS_OF_RULE:

@@ -8,7 +8,7 @@ from captures.versions import FORMAT_VERSION
 from mcpproxy import __version__
 from mcpproxy.importers.source import InvalidLine
 
-MAX_NS: Final = 1 << 62
+MAX_STAMP_NS: Final = 1 << 62
 """In nanoseconds. All stamps are below this limit, so that calculations with them do not overflow."""
 
 
@@ -19,7 +19,7 @@ class CaptureLines:
         use_orjson()
         self._seq = 0
 
-    def line(self, t_ns: int, rec: str, middle: bytes) -> bytes:
+    def next_line(self, t_ns: int, rec: str, middle: bytes) -> bytes:
         """Returns the whole line of the next record.
 
         Raises:
@@ -33,7 +33,7 @@ class CaptureLines:
             )
         return line
 
-    def header(
+    def header_line(
         self,
         form: str,
         transport: str,
@@ -68,11 +68,11 @@ class CaptureLines:
             verbatim=None if is_verbatim else False,
             redactions=[],
         )
-        return self.line(0, "header", middle)
+        return self.next_line(0, "header", middle)
 
-    def close(
+    def close_line(
         self, t_ns: int, totals: dict[str, object], *, status: int | None = None, signal: str | None = None
     ) -> bytes:
         """Returns the line of the close record."""
         totals = totals | {"lost": {"records": 0, "bytes": 0}}
-        return self.line(t_ns, "close", members(ending="import", status=status, signal=signal, totals=totals))
+        return self.next_line(t_ns, "close", members(ending="import", status=status, signal=signal, totals=totals))

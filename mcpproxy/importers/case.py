@@ -19,7 +19,7 @@ from mcpproxy.wire.response import ResponseHead
 Transport = Literal["stdio", "http", "legacy-sse"]
 Kind = Literal["line", "eof", "req", "res", "head", "sse", "end"]
 
-WIRE: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
+HEADER_TRANSPORTS: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
 """The name of each transport in the header of a capture."""
 
 
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     """The server's exit code, if the log has it with the end of file."""
     exchange: int = 0
     head: Head | ResponseHead | None = None
-    by: str = ""
+    ended_by: str = ""
     """The side that ended the exchange."""
     is_cut: bool = False
     """Whether the exchange ended within the response."""
@@ -53,7 +53,7 @@ class Step(NamedTuple):
 class Case:
     """One conversation."""
 
-    line: int
+    line_number: int
     """The number of the case's line in the log, from 1."""
     name: str
     transport: Transport
@@ -76,48 +76,56 @@ class Case:
             form: the form of the log, as `--from` names it.
         """
         lines = CaptureLines()
-        header_transport, wall_ns = WIRE[self.transport], self.wall_ns
-        yield None, lines.header(form, header_transport, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
+        header_transport, wall_ns = HEADER_TRANSPORTS[self.transport], self.wall_ns
+        yield (
+            None,
+            lines.header_line(form, header_transport, self.name, observed_start=self.observed_start, wall_ns=wall_ns),
+        )
         pipes = Pipes()
         exchanges = Exchanges(self._endpoints())
-        records = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
+        records = self._stdio_records(pipes) if self.transport == "stdio" else self._http_records(exchanges)
         t_ns = 0
         for index, record in records:
             # A record that is only known at the end may belong to a much earlier frame.
             step = self.steps[index]
             t_ns = max(t_ns, step.t_ns)
             is_exact = step.is_time_exact or record.rec != "frame"
-            yield index, lines.line(t_ns, record.rec, record.middle if is_exact else with_inexact_time(record.middle))
+            yield (
+                index,
+                lines.next_line(t_ns, record.rec, record.middle if is_exact else with_inexact_time(record.middle)),
+            )
         totals = pipes.totals() if self.transport == "stdio" else exchanges.totals()
         yield (
             None,
-            lines.close(self.steps[-1].t_ns if self.steps else 0, totals, status=pipes.status, signal=pipes.signal),
+            lines.close_line(
+                self.steps[-1].t_ns if self.steps else 0, totals, status=pipes.status, signal=pipes.signal
+            ),
         )
 
-    def _of_stdio(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
+    def _stdio_records(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
         last_lines = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
         for index, step in enumerate(self.steps):
             if step.kind == "eof":
-                records = pipes.eof(step.dir)
+                records = pipes.end_pipe(step.dir)
                 if step.code is not None:
-                    records += pipes.exited(step.code)
+                    records += pipes.end_server(step.code)
             else:
                 records = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
                 if last_lines[step.dir] == index:
                     # An incomplete line is recorded here, not at the end of the pipe, so that its errors are reported
                     # for this frame.
-                    records += pipes.rest(step.dir)
+                    records += pipes.finish_line(step.dir)
             for record in records:
                 yield index, record
 
-    def _of_http(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
+    def _http_records(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
         latest_steps: dict[int, int] = {}
         for index, step in enumerate(self.steps):
             exchanges.at_ns = step.t_ns
             latest_steps[step.exchange] = index
-            for record in _happened(exchanges, step):
+            for record in _step_records(exchanges, step):
                 yield index, record
-        for number, record in exchanges.rest():
+        for number, record in exchanges.finish():
             yield latest_steps[number], record
 
     def _endpoints(self) -> set[bytes]:
@@ -131,13 +139,13 @@ class Case:
         return {path_of(head) for head, body in requests if speaks_mcp(head, body)}
 
 
-def _happened(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
+def _step_records(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
     number = step.exchange
     if isinstance(step.head, Head):
-        return exchanges.request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
+        return exchanges.add_request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
     if isinstance(step.head, ResponseHead):
         is_complete = step.kind == "res"
-        return exchanges.response(number, step.head, step.raw, complete=is_complete, lacks_body=step.lacks_body)
+        return exchanges.add_response(number, step.head, step.raw, complete=is_complete, lacks_body=step.lacks_body)
     if step.kind == "sse":
-        return exchanges.more(number, step.raw)
-    return exchanges.end(number, step.by, is_cut=step.is_cut)
+        return exchanges.add_piece(number, step.raw)
+    return exchanges.end_exchange(number, step.ended_by, is_cut=step.is_cut)

@@ -12,12 +12,12 @@ from typing import Final, Protocol
 from captures.loss import PendingRecord
 from captures.record import members, with_inexact_time
 from captures.verdict import Direction
-from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS, CaptureLines
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.guessed_sides import SideGuesser
 from mcpproxy.importers.log_items import (
-    SINCE_1970,
+    MIN_WALL_NS,
     ClientExit,
     Disconnection,
     Event,
@@ -67,7 +67,7 @@ class Conversations:
         unknown.
         """
         self._form_name, self._form, self._create = form_name, form, create
-        self._open: dict[tuple[str, str], _Conversation] = {}
+        self._open_conversations: dict[tuple[str, str], _Conversation] = {}
         """By server and session. The conversation that has been silent longest comes first."""
         self._count = self._frame_count = self._partial_count = 0
         self._has_client = self._has_server = False
@@ -78,7 +78,7 @@ class Conversations:
 
     def _add_case(self, case: Case) -> LeftOut | None:
         if self._count == MAX_CONVERSATIONS:
-            return _surplus(case.name)
+            return _too_many_conversations(case.name)
         self._count += 1
         output = self._create(case.name, case.wall_ns)
         try:
@@ -92,18 +92,18 @@ class Conversations:
 
     def _add_event(self, event: Event) -> LeftOut | None:
         key = (event.name[:MAX_NAME_CHARS], event.session)
-        conversation = self._open.pop(key, None)
+        conversation = self._open_conversations.pop(key, None)
         if conversation is not None and conversation.is_over_before(event, splits=not self._form.is_strict):
             conversation.close()
             conversation = None
         if conversation is None:
             if self._count == MAX_CONVERSATIONS:
-                return _surplus(event.name)
+                return _too_many_conversations(event.name)
             self._count += 1
             conversation = _Conversation(key[0], self._form_name, self._form, self._create)
-        self._open[key] = conversation
-        if len(self._open) > MAX_OPEN_CONVERSATIONS:
-            self._open.pop(next(iter(self._open))).close()
+        self._open_conversations[key] = conversation
+        if len(self._open_conversations) > MAX_OPEN_CONVERSATIONS:
+            self._open_conversations.pop(next(iter(self._open_conversations))).close()
         conversation.add(event)
         if isinstance(event, LoggedFrame):
             self._frame_count += 1
@@ -123,19 +123,19 @@ class Conversations:
             remarks.append(f"only the {side}'s messages are in this log: requests and responses cannot be paired")
         return remarks
 
-    def note(self, left_out: LeftOut) -> None:
+    def mark_loss(self, left_out: LeftOut) -> None:
         """Marks the place of a message that was left out, in each conversation to which it may belong."""
         if self._form.is_strict or not left_out.is_message:
             return
-        for (name, _), conversation in self._open.items():
+        for (name, _), conversation in self._open_conversations.items():
             if left_out.name[:MAX_NAME_CHARS] in ("", name):
                 conversation.add(Loss(name))
 
     def close(self) -> None:
         """Completes all captures."""
-        for conversation in self._open.values():
+        for conversation in self._open_conversations.values():
             conversation.close()
-        self._open.clear()
+        self._open_conversations.clear()
 
 
 class _Conversation:
@@ -144,7 +144,7 @@ class _Conversation:
     def __init__(self, name: str, form_name: str, form: Form, create: Callable[[str, int | None], Output]) -> None:
         self._name, self._form_name, self._form, self._create = name, form_name, form, create
         self._lines, self._pipes, self._sides = CaptureLines(), Pipes(), SideGuesser()
-        self._held: list[Event] | None = []
+        self._held_events: list[Event] | None = []
         """The events that are held back; None once the header is written."""
         self._held_bytes = 0
         self._output: Output
@@ -193,27 +193,29 @@ class _Conversation:
             event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
             self.has_client |= event.side == "c2s" and bool(raw.strip())
             self.has_server |= event.side == "s2c"
-        if self._held is None:
+        if self._held_events is None:
             self._write(event)
             return
-        self._held.append(event)
+        self._held_events.append(event)
         self._held_bytes += len(event.raw) if isinstance(event, LoggedFrame | LoggedStderr) else 0
         can_begin = self.has_client and (self.has_server or self._form.is_strict)
-        if can_begin or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
-            self._begin()
+        if can_begin or len(self._held_events) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
+            self._write_held_events()
 
     def close(self) -> None:
         """Completes the capture. If the server only started, there is no capture."""
         if not self._is_used:
             return
-        self._begin()
+        self._write_held_events()
         pipes = self._pipes
-        self._output.append(self._lines.close(self._t_ns, pipes.totals(), status=pipes.status, signal=pipes.signal))
+        self._output.append(
+            self._lines.close_line(self._t_ns, pipes.totals(), status=pipes.status, signal=pipes.signal)
+        )
         self._output.close()
 
-    def _begin(self) -> None:
+    def _write_held_events(self) -> None:
         """Writes the header and the events that were held back, unless they are already written."""
-        held_events, self._held = self._held, None
+        held_events, self._held_events = self._held_events, None
         if held_events is None:
             return
         first_client_frame = next(
@@ -226,11 +228,11 @@ class _Conversation:
         )
         # A log of another program may contain one direction only, and does not show what the other side sent before.
         has_both_sides = self.has_server or self._form.is_strict
-        stamp_ns = next((event.stamp_ns for event in held_events if _is_usable(event.stamp_ns)), None)
-        wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= SINCE_1970 else None
+        stamp_ns = next((event.stamp_ns for event in held_events if _is_valid_stamp(event.stamp_ns)), None)
+        wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= MIN_WALL_NS else None
         self._start_ns = None if stamp_ns is None else wall_ns or 0
         self._output = self._create(self._name, wall_ns)
-        header = self._lines.header(
+        header = self._lines.header_line(
             self._form_name,
             "stdio",
             self._name,
@@ -245,44 +247,44 @@ class _Conversation:
 
     def _write(self, event: Event) -> None:
         is_exact = self._advance(event.stamp_ns) and not (isinstance(event, LoggedFrame) and not event.is_time_exact)
-        for record in self._entries(event):
+        for record in self._event_records(event):
             middle = record.middle if is_exact or record.rec != "frame" else with_inexact_time(record.middle)
-            self._output.append(self._lines.line(self._t_ns, record.rec, middle))
+            self._output.append(self._lines.next_line(self._t_ns, record.rec, middle))
 
     def _advance(self, stamp_ns: int | None) -> bool:
         """Sets the time of the next records; returns False if the log has no usable time, or goes backwards."""
-        if stamp_ns is None or not _is_usable(stamp_ns):
+        if stamp_ns is None or not _is_valid_stamp(stamp_ns):
             return False
         if self._start_ns is None:
             self._start_ns = stamp_ns - self._t_ns
         t_ns = stamp_ns - self._start_ns
-        if not self._t_ns <= t_ns < MAX_NS:
+        if not self._t_ns <= t_ns < MAX_STAMP_NS:
             return False
         self._t_ns = t_ns
         return True
 
-    def _entries(self, event: Event) -> list[PendingRecord]:
+    def _event_records(self, event: Event) -> list[PendingRecord]:
         if isinstance(event, LoggedFrame):
             side: Direction = event.side or "c2s"
-            return self._pipes.line(side, event.raw, is_whole=event.is_whole)
+            return self._pipes.add_line(side, event.raw, is_whole=event.is_whole)
         if isinstance(event, LoggedStderr):
-            return self._pipes.line("stderr", event.raw, is_whole=True)
+            return self._pipes.add_line("stderr", event.raw, is_whole=True)
         if isinstance(event, Loss):
             return [PendingRecord("gap", members(reason="import"))]
         if isinstance(event, ClientExit):
-            return self._pipes.eof("c2s")
+            return self._pipes.end_pipe("c2s")
         if isinstance(event, ServerExit):
-            return self._pipes.eof("s2c") if event.code is None else self._pipes.exited(event.code)
+            return self._pipes.end_pipe("s2c") if event.code is None else self._pipes.end_server(event.code)
         return []
 
 
-def _surplus(name: str) -> LeftOut:
+def _too_many_conversations(name: str) -> LeftOut:
     reason = f"the log contains more than {MAX_CONVERSATIONS:,} conversations"
     return LeftOut(name[:MAX_NAME_CHARS], reason, name)
 
 
-def _is_usable(stamp_ns: int | None) -> bool:
-    return stamp_ns is not None and 0 <= stamp_ns < MAX_NS
+def _is_valid_stamp(stamp_ns: int | None) -> bool:
+    return stamp_ns is not None and 0 <= stamp_ns < MAX_STAMP_NS
 
 
 def _on_one_line(raw: bytes) -> bytes:

@@ -11,7 +11,7 @@ MAX_FOREIGN_LINES: Final = 100
 """Lines of other text that may come before the first entry: a sentence, or the end of an entry that `tail` cut."""
 MAX_FOREIGN_BYTES: Final = 4096
 """The length of such a line."""
-_OF_A_LOG: Final = re.compile(
+_NOT_A_SENTENCE: Final = re.compile(
     rb"\s*(?:\{\s*(?:[\"}]|$)|\[\s*(?:[\]{\[\"\d]|$)|\[[A-Z]+\]|\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d{1,12}:)"
     rb"|[^\r\n]*[\x00-\x08\x0e-\x1a]"
 ).match
@@ -24,7 +24,7 @@ def from_first_entry(lines: list[bytes], is_entry: Callable[[bytes], object]) ->
     for index, line in enumerate(lines[: MAX_FOREIGN_LINES + 1]):
         if is_entry(line):
             return lines[index:]
-        if _OF_A_LOG(line) or len(line) > MAX_FOREIGN_BYTES:
+        if _NOT_A_SENTENCE(line) or len(line) > MAX_FOREIGN_BYTES:
             break
     return []
 
@@ -34,7 +34,7 @@ def is_fence(line: bytes) -> bool:
     return _FENCE(line) is not None
 
 
-def is_log_of(
+def is_program_log(
     head: bytes, is_entry: Callable[[bytes], object], is_known: Callable[[bytes], bool], *, is_named: bool
 ) -> bool:
     """Whether a log begins with an entry in a program's format, and one of its first entries is by that program.

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 from mcpproxy.importers.case import Case, Step, Transport
 from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.log_items import LeftOut, Remark
@@ -49,27 +49,27 @@ class LoggedExchange:
 
     place: str
     """The position of the exchange in the log, for error messages: `entry 3`."""
-    begun_ns: int
-    answered_ns: int
+    start_ns: int
+    response_ns: int
     """When the head of the response arrived."""
-    ended_ns: int
+    end_ns: int
     url: str
     method: bytes
     version: bytes
     fields: list[tuple[bytes, bytes]]
-    body: bytes
+    request_body: bytes
     status: int
     """0 if there was no response."""
     reason: bytes
-    answer_fields: list[tuple[bytes, bytes]]
-    answer: bytes
+    response_fields: list[tuple[bytes, bytes]]
+    response_body: bytes
     peer: str = ""
     """The address of the client; empty if unknown."""
     events: list[StreamEvent] = field(default_factory=list)
     """The events of a stream, if the log has them separately."""
-    lacks_body: bool = False
+    lacks_request_body: bool = False
     """Whether the request had a body that the log does not contain."""
-    lacks_answer: bool = False
+    lacks_response_body: bool = False
     """Whether the response had a body that the log does not contain."""
     is_time_exact: bool = True
     """False if the log has no time for this exchange, so that the time of another one is used."""
@@ -79,20 +79,20 @@ class LoggedExchange:
     @property
     def is_stream(self) -> bool:
         """Whether the response is an event stream."""
-        return any(name.lower() == b"content-type" and _STREAM in value.lower() for name, value in self.answer_fields)
+        return any(name.lower() == b"content-type" and _STREAM in value.lower() for name, value in self.response_fields)
 
     @property
-    def head(self) -> Head:
+    def request_head(self) -> Head:
         """The head of the request."""
-        fields = Fields(_clean(self.fields))
+        fields = Fields(_valid_fields(self.fields))
         target = _target(self.url)
         lines = [b"%b %b %b" % (self.method, target, self.version), *(b"%b: %b" % pair for pair in fields), b"", b""]
         return Head(self.method, target, self.version, fields, None, b"\r\n".join(lines))
 
     @property
-    def answer_head(self) -> ResponseHead:
+    def response_head(self) -> ResponseHead:
         """The head of the response."""
-        return ResponseHead(self.status, self.reason, self.version, Fields(_clean(self.answer_fields)), False)
+        return ResponseHead(self.status, self.reason, self.version, Fields(_valid_fields(self.response_fields)), False)
 
 
 class UnreadableExchange(NamedTuple):
@@ -117,17 +117,17 @@ def items_of(
     Raises:
         InvalidLine: the log has no exchange with an MCP server.
     """
-    exchanges, unreadable_exchanges = _sorted_out(log)
+    exchanges, unreadable_exchanges = _split_importable(log)
     exchanges_by_origin: dict[str, list[LoggedExchange]] = {
-        origin: [] for origin in map(_spoken_at, exchanges) if origin
+        origin: [] for origin in map(_mcp_origin, exchanges) if origin
     }
     paths: dict[str, set[bytes]] = {origin: set() for origin in exchanges_by_origin}
     for exchange in exchanges:
-        head, origin = exchange.head, _origin(exchange.url)
-        if origin in exchanges_by_origin and speaks_mcp(head, exchange.body):
+        head, origin = exchange.request_head, _origin(exchange.url)
+        if origin in exchanges_by_origin and speaks_mcp(head, exchange.request_body):
             paths[origin].add(path_of(head))
-    for exchange in sorted(exchanges, key=lambda exchange: exchange.begun_ns):
-        head, origin = exchange.head, _origin(exchange.url)
+    for exchange in sorted(exchanges, key=lambda exchange: exchange.start_ns):
+        head, origin = exchange.request_head, _origin(exchange.url)
         if origin in exchanges_by_origin and (is_metadata(head) or path_of(head) in paths[origin]):
             exchanges_by_origin[origin].append(exchange)
         else:
@@ -147,7 +147,7 @@ def items_of(
         exchange for server_exchanges in exchanges_by_origin.values() for exchange in server_exchanges
     ]
     untimed_count = sum(
-        exchange.is_stream and bool(exchange.answer) and all(event.at_ns is None for event in exchange.events)
+        exchange.is_stream and bool(exchange.response_body) and all(event.at_ns is None for event in exchange.events)
         for exchange in imported_exchanges
     )
     if untimed_count:
@@ -155,7 +155,7 @@ def items_of(
         yield Remark(f"no event times in {streams}: each event gets the time at which its stream ended")
 
 
-def _sorted_out(
+def _split_importable(
     exchanges_in_log: Iterable[LoggedExchange | UnreadableExchange],
 ) -> tuple[list[LoggedExchange], list[UnreadableExchange]]:
     """Returns the exchanges that can be imported, and those that are too large or cannot be read."""
@@ -175,7 +175,7 @@ def _size_problem(exchange: LoggedExchange) -> str:
     """Returns a sentence about what is too large in an exchange; empty if it fits into a capture."""
     for name, start_size, fields in (
         ("request", len(_target(exchange.url)), exchange.fields),
-        ("response", len(exchange.reason), exchange.answer_fields),
+        ("response", len(exchange.reason), exchange.response_fields),
     ):
         size = start_size + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > MAX_IMPORTED_HEAD_BYTES:
@@ -189,12 +189,12 @@ def checked_time(value: object, name: str, unit_ns: int) -> int:
     Raises:
         InvalidLine: the value is not a time.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NS / unit_ns:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_STAMP_NS / unit_ns:
         raise InvalidLine(f"expected a number of {name}")
     return round(value * unit_ns)
 
 
-def checked_token(value: bytes) -> bytes:
+def checked_method(value: bytes) -> bytes:
     """Returns the method of a request unchanged.
 
     Raises:
@@ -205,24 +205,24 @@ def checked_token(value: bytes) -> bytes:
     return value
 
 
-def is_web(url: str) -> bool:
+def is_http_url(url: str) -> bool:
     """Whether a URL is a valid HTTP URL. Browsers' logs also contain `blob:`, `data:` and similar URLs."""
     return _origin(url) != ""
 
 
-def looks_like_web(url: str) -> bool:
+def looks_like_http_url(url: str) -> bool:
     """Whether a URL begins as an HTTP URL does; it may be invalid."""
     return url[:6].lower().startswith(("http:", "https:"))
 
 
-def _spoken_at(exchange: LoggedExchange) -> str:
+def _mcp_origin(exchange: LoggedExchange) -> str:
     """Returns the origin of an exchange if its request is JSON-RPC, or seems to be but has no body; or else empty."""
-    if exchange.lacks_body and exchange.method == b"POST" and speaks_mcp(exchange.head, b""):
+    if exchange.lacks_request_body and exchange.method == b"POST" and speaks_mcp(exchange.request_head, b""):
         return _origin(exchange.url)
-    if exchange.method != b"POST" or SNIFFED not in exchange.body:
+    if exchange.method != b"POST" or SNIFFED not in exchange.request_body:
         return ""
     try:
-        value = loads(exchange.body)
+        value = loads(exchange.request_body)
     except JSONDecodeError:
         return ""
     first_message = value[0] if isinstance(value, list) and value else value
@@ -243,13 +243,13 @@ def _target(url: str) -> bytes:
     return (parts.path or "/").encode() + (b"?" + parts.query.encode() if parts.query else b"")
 
 
-def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _valid_fields(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Returns the fields with valid names. HTTP/2 has others, such as `:path`."""
     return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
 
 
 def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
-    start_ns = min(exchange.begun_ns for exchange in exchanges)
+    start_ns = min(exchange.start_ns for exchange in exchanges)
     steps = [
         step if exchange.is_time_exact else step._replace(is_time_exact=False)
         for number, exchange in enumerate(exchanges, 1)
@@ -257,10 +257,10 @@ def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
     ]
     steps.sort(key=lambda step: step.t_ns)
     is_legacy = any(
-        exchange.method == b"GET" and b"event: endpoint" in exchange.answer[:4096] for exchange in exchanges
+        exchange.method == b"GET" and b"event: endpoint" in exchange.response_body[:4096] for exchange in exchanges
     )
     transport: Transport = "legacy-sse" if is_legacy else "http"
-    jsonrpc_bodies = [exchange.body for exchange in exchanges if SNIFFED in exchange.body]
+    jsonrpc_bodies = [exchange.request_body for exchange in exchanges if SNIFFED in exchange.request_body]
     observed_start = bool(jsonrpc_bodies) and can_open_conversation(jsonrpc_bodies[0])
     return Case(1, _host(origin), transport, observed_start, tuple(steps), {}, start_ns)
 
@@ -270,40 +270,48 @@ def _host(origin: str) -> str:
 
 
 def _steps(exchange: LoggedExchange, number: int, start_ns: int) -> list[Step]:
-    request_ns = exchange.begun_ns - start_ns
-    response_ns = max(request_ns, exchange.answered_ns - start_ns)
-    end_ns = max(response_ns, exchange.ended_ns - start_ns)
-    request = Step(request_ns, "req", "c2s", exchange.body, exchange=number, head=exchange.head, peer=exchange.peer)
-    request = request._replace(lacks_body=exchange.lacks_body)
+    request_ns = exchange.start_ns - start_ns
+    response_ns = max(request_ns, exchange.response_ns - start_ns)
+    end_ns = max(response_ns, exchange.end_ns - start_ns)
+    request = Step(
+        request_ns, "req", "c2s", exchange.request_body, exchange=number, head=exchange.request_head, peer=exchange.peer
+    )
+    request = request._replace(lacks_body=exchange.lacks_request_body)
     if not exchange.status:
-        return [request, _end(exchange, end_ns, number)]
-    head = exchange.answer_head
+        return [request, _end_step(exchange, end_ns, number)]
+    head = exchange.response_head
     if not exchange.is_stream and exchange.ended_by != "complete":
-        head_step = Step(response_ns, "head", "s2c", exchange.answer, exchange=number, head=head)
-        return [request, head_step._replace(lacks_body=exchange.lacks_answer), _end(exchange, end_ns, number)]
+        head_step = Step(response_ns, "head", "s2c", exchange.response_body, exchange=number, head=head)
+        return [
+            request,
+            head_step._replace(lacks_body=exchange.lacks_response_body),
+            _end_step(exchange, end_ns, number),
+        ]
     if not exchange.is_stream:
-        response = Step(end_ns, "res", "s2c", exchange.answer, exchange=number, head=head)
-        return [request, response._replace(lacks_body=exchange.lacks_answer)]
-    head_step = Step(response_ns, "head", "s2c", exchange=number, head=head, lacks_body=exchange.lacks_answer)
+        response = Step(end_ns, "res", "s2c", exchange.response_body, exchange=number, head=head)
+        return [request, response._replace(lacks_body=exchange.lacks_response_body)]
+    head_step = Step(response_ns, "head", "s2c", exchange=number, head=head, lacks_body=exchange.lacks_response_body)
     steps = [request, head_step]
     at_ns = response_ns
-    events = exchange.events or _cut(exchange.answer)
+    events = exchange.events or _split_events(exchange.response_body)
     for event in events:
         logged_ns = end_ns if event.at_ns is None else event.at_ns - start_ns
         at_ns = min(max(at_ns, logged_ns), max(end_ns, at_ns))
         # The response to a POST usually ends its stream, so it came at that time. With GET, the client ends the stream.
         is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and exchange.method == b"POST"
         steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number, is_time_exact=is_exact))
-    return [*steps, _end(exchange, max(end_ns, at_ns), number)]
+    return [*steps, _end_step(exchange, max(end_ns, at_ns), number)]
 
 
-def _end(exchange: LoggedExchange, at_ns: int, number: int) -> Step:
+def _end_step(exchange: LoggedExchange, at_ns: int, number: int) -> Step:
     ended_by = "server" if exchange.ended_by in ("complete", "error") else exchange.ended_by
     is_cut = exchange.ended_by != "complete"
-    return Step(at_ns, "end", "c2s" if ended_by == "client" else "s2c", exchange=number, by=ended_by, is_cut=is_cut)
+    return Step(
+        at_ns, "end", "c2s" if ended_by == "client" else "s2c", exchange=number, ended_by=ended_by, is_cut=is_cut
+    )
 
 
-def _cut(body: bytes) -> list[StreamEvent]:
+def _split_events(body: bytes) -> list[StreamEvent]:
     """Splits a stream into its events, each with the empty line that ends it."""
     events, start = [], 0
     for match in _EVENT_END.finditer(body):

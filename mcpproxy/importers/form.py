@@ -27,7 +27,7 @@ class Form:
     and the last part of its path, which is empty for stdin. It must not raise."""
     read: Callable[[Log], Iterable[Item]]
     """Yields the items of a log in one pass. It raises `InvalidLine` if nothing in the log can be imported."""
-    lacks: str = ""
+    limitation: str = ""
     """A sentence for stderr about what such logs do not contain, without a full stop; empty if they lack nothing."""
     is_strict: bool = False
     """Whether a mistake in such a log makes the whole conversation or case useless. In logs of other forms, the import

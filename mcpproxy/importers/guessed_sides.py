@@ -8,7 +8,7 @@ from mcpproxy.importers.opening import first_message
 
 MAX_OPEN_REQUESTS: Final = 10_000
 """Unanswered requests whose senders are remembered. Beyond this limit, the oldest is forgotten."""
-_OTHER: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
+_OPPOSITE: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
 _SIDES: Final[dict[str, Direction]] = {"client": "c2s", "server": "s2c"}
 
 
@@ -23,7 +23,7 @@ class SideGuesser:
 
     def __init__(self) -> None:
         self._senders: dict[object, Direction] = {}
-        self._certain: set[Direction] = set()
+        self._certain_sides: set[Direction] = set()
         """The sides that have sent a message that only they can send."""
 
     def observe(self, raw: bytes, side: Direction | None) -> Direction:
@@ -41,11 +41,11 @@ class SideGuesser:
         if not isinstance(method, str):
             sender = self._senders.pop(repr(message.get("id")), None)
             # If the request is not in the log, the log has one direction only, or begins late.
-            return "s2c" if sender is None else _OTHER[sender]
+            return "s2c" if sender is None else _OPPOSITE[sender]
         side = certain_side(method)
         if side is not None:
-            self._certain.add(side)
+            self._certain_sides.add(side)
             return side
-        if len(self._certain) == 1:
-            return next(iter(self._certain))
+        if len(self._certain_sides) == 1:
+            return next(iter(self._certain_sides))
         return "s2c" if method == "notifications/progress" else "c2s"

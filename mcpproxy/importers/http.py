@@ -29,7 +29,7 @@ _STATUS: Final = re.compile(rb"(HTTP/[0-9](?:\.[0-9])?) ([1-9][0-9][0-9])(?: (.*
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
 MAX_CONTENT_LENGTH_DIGITS: Final = 20
-_UNSEEN: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
+_UNLOGGED_STREAM_HEAD: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
 """Replaces the head of a stream that was open before the log began."""
 
 
@@ -101,12 +101,12 @@ class Exchanges:
         """`endpoints` are the paths at which the server speaks MCP; empty if unknown."""
         self.at_ns = 0
         self.endpoints = endpoints
-        self.counts = _Counts()
+        self.counts = _PlainRecorder()
         self._connections = 0
-        self._of_peer: dict[str, _Connection] = {}
+        self._connections_by_peer: dict[str, _Connection] = {}
         self._exchanges: dict[int, _Exchange] = {}
 
-    def request(
+    def add_request(
         self, number: int, head: Head, body: bytes, peer: str, *, lacks_body: bool = False
     ) -> list[PendingRecord]:
         """Adds a whole request; returns its records.
@@ -123,11 +123,11 @@ class Exchanges:
             exchange.missing.append("request")
         exchange.is_request_open = True
         exchange.begin_request(head)
-        _finish(exchange.add_to_request(body) if body else None)
+        _decode_now(exchange.add_to_request(body) if body else None)
         exchange.end_request()
-        return exchange.connection.taken()
+        return exchange.connection.take_records()
 
-    def response(
+    def add_response(
         self, number: int, head: ResponseHead, body: bytes, *, complete: bool, lacks_body: bool = False
     ) -> list[PendingRecord]:
         """Adds a whole response, or, unless `complete`, the beginning of one; returns its records.
@@ -140,20 +140,20 @@ class Exchanges:
         if head.informational:
             return []
         exchange.begin_response(head)
-        _finish(exchange.add_to_response(body) if body else None)
+        _decode_now(exchange.add_to_response(body) if body else None)
         if complete:
             exchange.end("complete", None)
         else:
             exchange.record_response()
-        return exchange.connection.taken()
+        return exchange.connection.take_records()
 
-    def more(self, number: int, data: bytes) -> list[PendingRecord]:
+    def add_piece(self, number: int, data: bytes) -> list[PendingRecord]:
         """Adds the next piece of a response; returns its records."""
         exchange = self._exchange(number)
-        exchange.go_on(data)
-        return exchange.connection.taken()
+        exchange.add_piece(data)
+        return exchange.connection.take_records()
 
-    def end(self, number: int, by: str, *, is_cut: bool = False) -> list[PendingRecord]:
+    def end_exchange(self, number: int, by: str, *, is_cut: bool = False) -> list[PendingRecord]:
         """Ends an exchange whose connection or stream `client` or `server` closed; returns the records.
 
         A response whose length was not announced is complete when the server closes the connection, unless `is_cut` is
@@ -163,16 +163,16 @@ class Exchanges:
         if exchange.is_over:
             return []
         is_cut = is_cut or exchange.is_cut
-        exchange.end("complete" if by == "server" and exchange.is_begun and not is_cut else by, None)
-        return exchange.connection.taken()
+        exchange.end("complete" if by == "server" and exchange.has_response and not is_cut else by, None)
+        return exchange.connection.take_records()
 
-    def rest(self) -> list[tuple[int, PendingRecord]]:
+    def finish(self) -> list[tuple[int, PendingRecord]]:
         """Ends all unfinished bodies; returns their records, each with the number of its exchange."""
         records = []
         for number, exchange in self._exchanges.items():
             exchange.connection.at_ns = self.at_ns
-            exchange.break_off()
-            records += [(number, record) for record in exchange.connection.taken()]
+            exchange.end_body()
+            records += [(number, record) for record in exchange.connection.take_records()]
         return records
 
     def totals(self) -> dict[str, object]:
@@ -183,19 +183,19 @@ class Exchanges:
     def _exchange(self, number: int, peer: str = "") -> "_Exchange":
         exchange = self._exchanges.get(number)
         if exchange is None:
-            connection = self._of_peer.get(peer) if peer else None
+            connection = self._connections_by_peer.get(peer) if peer else None
             if connection is None:
                 self._connections += 1
                 connection = _Connection(self, self._connections, peer)
                 if peer:
-                    self._of_peer[peer] = connection
+                    self._connections_by_peer[peer] = connection
             connection.at_ns = self.at_ns
             exchange = self._exchanges[number] = _Exchange(connection, number)
         exchange.connection.at_ns = self.at_ns
         return exchange
 
 
-class _Counts:
+class _PlainRecorder:
     """A stand-in for the recorder of live exchanges, which counts frames and redacts nothing."""
 
     def __init__(self) -> None:
@@ -244,7 +244,7 @@ class _Connection:
         self.at_ns = 0
         self.entries: list[PendingRecord] = []
 
-    def taken(self) -> list[PendingRecord]:
+    def take_records(self) -> list[PendingRecord]:
         """Returns the collected records, and removes them."""
         records, self.entries = self.entries, []
         return records
@@ -264,7 +264,7 @@ class _Exchange(ExchangeRecorder):
             self._request = b""
 
     @property
-    def is_begun(self) -> bool:
+    def has_response(self) -> bool:
         """Whether the response has begun."""
         return self._received is not None
 
@@ -286,17 +286,17 @@ class _Exchange(ExchangeRecorder):
         self._times["request_head"] = self.connection.at_ns
         super().begin_request(head)
 
-    def go_on(self, data: bytes) -> None:
+    def add_piece(self, data: bytes) -> None:
         """Adds the next piece of the response, which is a stream if its head was not logged."""
         if self._received is None:
             # The stream is read as if this head had arrived, but the head is not recorded.
-            self.begin_response(_UNSEEN)
+            self.begin_response(_UNLOGGED_STREAM_HEAD)
             self.connection.entries.clear()
             self._response = b""
             del self._times["response_head"]
-        _finish(self.add_to_response(data))
+        _decode_now(self.add_to_response(data))
 
-    def break_off(self) -> None:
+    def end_body(self) -> None:
         """Ends a body at the end of the log. A stream may have continued, so its end is not recorded."""
         if self._received is not None and not self._received.is_stream:
             self._received.end(whole=False)
@@ -322,7 +322,7 @@ class _Exchange(ExchangeRecorder):
         """Does nothing, because there was no recorder to bypass."""
 
 
-def _finish(decoder: Iterator[None] | None) -> None:
+def _decode_now(decoder: Iterator[None] | None) -> None:
     """Runs a decoder to its end at once, because no live traffic waits for it."""
     deque(decoder or (), maxlen=0)
 

@@ -19,7 +19,7 @@ class Nesting:
     def __init__(self) -> None:
         self._depth = 0
 
-    def end(self, line: bytes, start: int = 0) -> int | None:
+    def find_end(self, line: bytes, start: int = 0) -> int | None:
         """Adds a line from `start` on; returns the offset after the bracket that closes all, or None without one."""
         for match in _TOKEN.finditer(line, start):
             if match.lastgroup == "open":
@@ -35,7 +35,7 @@ class Nesting:
 
 def end_of_value(text: bytes, start: int) -> int | None:
     """Returns the offset after the object or array that begins at `start`; None if it does not end in the text."""
-    return Nesting().end(text, start)
+    return Nesting().find_end(text, start)
 
 
 def member_text(text: bytes, name: bytes) -> bytes | None:

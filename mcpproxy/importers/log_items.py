@@ -3,7 +3,7 @@
 `name` is the name of the server in the log, and becomes the name of the capture. Entries of several servers may
 alternate. `session` distinguishes conversations with servers of the same name, if the log does; otherwise it is empty.
 
-`stamp_ns` is a time in nanoseconds since 1970, or, below `SINCE_1970`, since the start; None if the entry has no time.
+`stamp_ns` is a time in nanoseconds since 1970, or, below `MIN_WALL_NS`, since the start; None if the entry has no time.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from captures.verdict import Direction
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, TOO_LONG
 
-SINCE_1970: Final = 10**18
+MIN_WALL_NS: Final = 10**18
 """In nanoseconds, in September 2001. This stamp and all above it are wall times."""
 
 
@@ -115,7 +115,7 @@ def left_out_if_too_long(number: int, line: bytes) -> LeftOut | None:
     return LeftOut(f"line {number}", TOO_LONG) if len(line) > MAX_INPUT_LINE_BYTES else None
 
 
-def in_order(events: Iterable[TimedEvent]) -> list[TimedEvent]:
+def sorted_by_time(events: Iterable[TimedEvent]) -> list[TimedEvent]:
     """Returns events sorted by time. An event without a time stays after the one before it."""
     latest_ns, timed_events = 0, []
     for event in events:

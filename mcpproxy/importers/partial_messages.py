@@ -20,7 +20,7 @@ _ID_AT_END: Final = re.compile(r'"id": ?("(?:[^"\\]|\\.){0,256}+"|-?[0-9]{1,40}|
 _CLOSERS: Final = {"{": "}", "[": "]"}
 
 
-def completed(head: str, omission: str, tail: str = "") -> bytes | None:
+def complete_message(head: str, omission: str, tail: str = "") -> bytes | None:
     """Completes a message with a missing part; returns None if too little is left to show its kind.
 
     A text that was cut ends in `omission`. Values that begin in the missing part are absent. An id at the very end is
@@ -34,7 +34,7 @@ def completed(head: str, omission: str, tail: str = "") -> bytes | None:
     joined_message = (head + omission + tail).encode("utf-8", "replace")
     if _message(joined_message):
         return joined_message
-    message = _message(_closed(head, omission).encode("utf-8", "replace"))
+    message = _message(_close_json(head, omission).encode("utf-8", "replace"))
     id_match = _ID_AT_END(tail)
     if id_match and "id" not in message:
         message["id"] = loads(id_match[1])
@@ -43,26 +43,26 @@ def completed(head: str, omission: str, tail: str = "") -> bytes | None:
 
 def request(request_id: object, method: str, params: dict[str, Any] | None = None) -> bytes:
     """Returns a request with a method, and its params if they are known."""
-    return _written({"jsonrpc": "2.0", "id": request_id, "method": method}, "params", params)
+    return _message_with({"jsonrpc": "2.0", "id": request_id, "method": method}, "params", params)
 
 
 def notification(method: str, params: dict[str, Any] | None = None) -> bytes:
     """Returns a notification with a method, and its params if they are known."""
-    return _written({"jsonrpc": "2.0", "method": method}, "params", params)
+    return _message_with({"jsonrpc": "2.0", "method": method}, "params", params)
 
 
 def result(request_id: object, content: dict[str, Any] | None = None) -> bytes:
     """Returns a response with a result, which is empty if its content is unknown."""
-    return _written({"jsonrpc": "2.0", "id": request_id}, "result", content or {})
+    return _message_with({"jsonrpc": "2.0", "id": request_id}, "result", content or {})
 
 
 def error(request_id: object, code: int | None, text: str = "") -> bytes:
     """Returns an error response, with its code if that is known."""
     code_member = {} if code is None else {"code": code}
-    return _written({"jsonrpc": "2.0", "id": request_id}, "error", {**code_member, "message": text})
+    return _message_with({"jsonrpc": "2.0", "id": request_id}, "error", {**code_member, "message": text})
 
 
-def _written(members: dict[str, Any], name: str, value: dict[str, Any] | None) -> bytes:
+def _message_with(members: dict[str, Any], name: str, value: dict[str, Any] | None) -> bytes:
     return dumps(members if value is None else {**members, name: value})
 
 
@@ -75,7 +75,7 @@ def _message(raw: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _closed(head: str, omission: str) -> str:
+def _close_json(head: str, omission: str) -> str:
     """Closes a JSON text that was cut. It ends in the string that was cut, or else after the last complete value."""
     open_brackets: list[str] = []
     end, is_name = 0, False
@@ -96,13 +96,13 @@ def _closed(head: str, omission: str) -> str:
             continue
         elif kind == "cut" and not is_name:
             text = _HALF_ESCAPE.sub("", match["cut"]) + dumps(omission).decode()[1:]
-            return head[: match.start()] + text + _closing(open_brackets)
+            return head[: match.start()] + text + _closing_brackets(open_brackets)
         elif kind != "text" and not (kind == "word" and match.end() < len(head)):
             continue
         if kind != "text" or not is_name:
             end = match.end()
-    return head[:end] + _closing(open_brackets)
+    return head[:end] + _closing_brackets(open_brackets)
 
 
-def _closing(open_brackets: list[str]) -> str:
+def _closing_brackets(open_brackets: list[str]) -> str:
     return "".join(_CLOSERS[bracket] for bracket in reversed(open_brackets))

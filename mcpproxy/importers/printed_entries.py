@@ -11,15 +11,15 @@ from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 
 MAX_ENTRY_LINES: Final = 1_000_000
 """Lines of one object."""
-_COMPOSED: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
+_CONTAINER_NAME: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
 """Matches the name of the container, which docker compose writes before each line."""
 _COLOURS: Final = re.compile(rb"\x1b\[[0-9;]{0,32}m").sub
 _VERSION: Final = b"jsonrpc"
-_CONTINUES: Final = re.compile(rb"[\s}\])]").match
+_CONTINUATION: Final = re.compile(rb"[\s}\])]").match
 
 
 @dataclass
-class Entry:
+class PrintedEntry:
     """An entry that ends with an object."""
 
     number: int
@@ -38,7 +38,7 @@ class Entry:
         return b"\n".join(self.lines)
 
 
-def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[Entry | LeftOut]:
+def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[PrintedEntry | LeftOut]:
     """Yields the entries of a log in order, and reports lines that are too long.
 
     A line continues an open object if it is indented or begins with a closing bracket. But if the open object is not a
@@ -48,14 +48,14 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         log: the log.
         find: returns the offset of an object in a line, or None if the line has none.
     """
-    builder: _Unfinished | None = None
+    builder: _EntryBuilder | None = None
     previous_line = b""
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
             continue
         text = _plain(line)
-        is_continuation = builder is not None and builder.take(text, find)
+        is_continuation = builder is not None and builder.try_append(text, find)
         if builder is not None and not is_continuation:
             yield builder.entry
             builder, previous_line = None, b""
@@ -64,7 +64,7 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
             if start is None:
                 previous_line = text
                 continue
-            builder, previous_line = _Unfinished(number, previous_line, text, start), b""
+            builder, previous_line = _EntryBuilder(number, previous_line, text, start), b""
         if builder.entry.end is not None:
             yield builder.entry
             builder = None
@@ -72,31 +72,31 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         yield builder.entry
 
 
-class _Unfinished:
+class _EntryBuilder:
     """An entry that more lines may continue."""
 
     def __init__(self, number: int, before: bytes, text: bytes, start: int) -> None:
         """`text` is the first line of the entry, and `start` the offset of the object in it."""
         body = text[start:]
         # Parsing JSON takes a tenth of the time of a search for its end, and most entries need only this.
-        self.entry = Entry(number, before, text[:start], [body], len(body) if is_json(body) else None)
+        self.entry = PrintedEntry(number, before, text[:start], [body], len(body) if is_json(body) else None)
         self._nesting: Nesting | None = None
         self._size = len(body) + 1
         self._has_version = _VERSION in body
 
-    def take(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
+    def try_append(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
         """Adds the next line if it continues the object; returns whether it does."""
-        if not _CONTINUES(text):
+        if not _CONTINUATION(text):
             return False
         if self._nesting is None:
             self._nesting = Nesting()
-            self.entry.end = self._nesting.end(self.entry.lines[0])
+            self.entry.end = self._nesting.find_end(self.entry.lines[0])
         has_version = _VERSION in text
         begins_message = has_version and not self._has_version and find(text) is not None
         is_full = self._size + len(text) > MAX_INPUT_LINE_BYTES or len(self.entry.lines) == MAX_ENTRY_LINES
         if self.entry.end is not None or begins_message or is_full:
             return False
-        end = self._nesting.end(text)
+        end = self._nesting.find_end(text)
         self.entry.end = None if end is None else self._size + end
         self.entry.lines.append(text)
         self._size += len(text) + 1
@@ -107,5 +107,5 @@ class _Unfinished:
 def _plain(line: bytes) -> bytes:
     """Returns a line without colours and the name of a container."""
     plain_line = _COLOURS(b"", line) if b"\x1b" in line else line
-    match = _COMPOSED(plain_line)
+    match = _CONTAINER_NAME(plain_line)
     return plain_line[match.end() if match else 0 :].rstrip(b"\r\n")

@@ -30,7 +30,7 @@ _ESCAPE: Final = re.compile(
 _BYTES: Final = re.compile(
     r"""b(?P<quote>["'])(?P<text>(?:(?!(?P=quote))[^\\]|\\.)*+)(?P<end>(?P=quote)?)""", re.DOTALL
 ).match
-_LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
+_ESCAPED_CHARACTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 _WORDS: Final = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _NOT_JSON: Final = re.compile(r"""["\\`\x00]|[0-9]{16}""").search
 """Matches what the JSON parser could misread once the quotes are replaced: other quotes, escapes, and long numbers,
@@ -64,7 +64,7 @@ def printed_object(text: str) -> PrintedObject | None:
             after the object is ignored.
     """
     members = json_like_members(text)
-    return printed_token_by_token(text) if members is None else PrintedObject(members, is_whole=True)
+    return printed_object_by_tokens(text) if members is None else PrintedObject(members, is_whole=True)
 
 
 def json_like_members(text: str) -> dict[str, Any] | None:
@@ -83,11 +83,11 @@ def json_like_members(text: str) -> dict[str, Any] | None:
     return members if isinstance(members, dict) else None
 
 
-def printed_token_by_token(text: str) -> PrintedObject | None:
+def printed_object_by_tokens(text: str) -> PrintedObject | None:
     """Returns the same as `printed_object`, without trying the JSON parser first."""
     reader = _Reader(text)
     try:
-        members = reader.members()
+        members = reader.read_members()
     except _Unreadable:
         return None
     return PrintedObject(members, reader.is_whole)
@@ -115,13 +115,13 @@ class _Reader:
         self._kind = self._word = ""
         """The next token: its group in `_TOKEN`, and its text. Both are empty at the end, or at an unknown token."""
         self._match = _TOKEN.scanner(text).match  # type: ignore[attr-defined] # undocumented, but `finditer` uses it, too
-        self._next()
+        self._advance()
 
-    def members(self) -> dict[str, Any]:
+    def read_members(self) -> dict[str, Any]:
         """Returns the object at the beginning."""
         if self._names_argument:
-            return self._pairs("=", "", 0)
-        value = self._value(0)
+            return self._read_pairs("=", "", 0)
+        value = self._read_value(0)
         if not isinstance(value, dict):
             raise _Unreadable
         return value
@@ -130,7 +130,7 @@ class _Reader:
     def _names_argument(self) -> bool:
         return self._kind == "name" and self._text.startswith("=", self._offset)
 
-    def _next(self) -> None:
+    def _advance(self) -> None:
         match = self._match()
         while match is not None and match.lastgroup == "skipped":
             match = self._match()
@@ -140,36 +140,36 @@ class _Reader:
         kind = match.lastgroup
         self._kind, self._word, self._offset = kind, match[kind], match.end()
 
-    def _takes(self, mark: str) -> bool:
+    def _skip_mark(self, mark: str) -> bool:
         if self._word != mark or self._kind != "mark":
             return False
-        self._next()
+        self._advance()
         return True
 
-    def _is_cut(self) -> bool:
+    def _check_cut(self) -> bool:
         """Returns whether the text ends here or continues with an unknown token; then the object is not whole."""
         self.is_whole &= bool(self._kind)
         return not self._kind
 
-    def _value(self, depth: int) -> Any:
+    def _read_value(self, depth: int) -> Any:
         if depth > MAX_PRINTED_DEPTH:
             raise _Unreadable
         kind, word = self._kind, self._word
         if not kind:
-            return self._hidden()
+            return self._mark_hidden()
         if kind == "text":
-            return self._string()
-        self._next()
+            return self._read_string()
+        self._advance()
         if kind == "number":
             return self._number(word.rstrip("n"))
         if kind == "hidden":
-            return self._hidden()
+            return self._mark_hidden()
         if kind == "name":
-            return self._named(word, depth)
+            return self._read_named_value(word, depth)
         if word == "{":
-            return self._pairs(":", "}", depth)
+            return self._read_pairs(":", "}", depth)
         if word in ("[", "("):
-            return self._items("]" if word == "[" else ")", depth)
+            return self._read_items("]" if word == "[" else ")", depth)
         raise _Unreadable
 
     def _number(self, word: str) -> int | float:
@@ -178,91 +178,91 @@ class _Reader:
         except ValueError:
             raise _Unreadable from None
 
-    def _named(self, word: str, depth: int) -> Any:
-        if self._takes("("):
-            return self._called(depth)
-        if self._takes("{"):
-            return self._pairs(":", "}", depth)
+    def _read_named_value(self, word: str, depth: int) -> Any:
+        if self._skip_mark("("):
+            return self._read_arguments(depth)
+        if self._skip_mark("{"):
+            return self._read_pairs(":", "}", depth)
         if word in _WORDS:
             return _WORDS[word]
         self.is_whole &= word == "undefined"
         return _UNDEFINED if word == "undefined" else _HIDDEN
 
-    def _called(self, depth: int) -> Any:
+    def _read_arguments(self, depth: int) -> Any:
         """Reads the arguments of a constructor; returns its names and values, or its only value."""
         if self._names_argument:
-            return self._pairs("=", ")", depth)
-        items = self._items(")", depth)
+            return self._read_pairs("=", ")", depth)
+        items = self._read_items(")", depth)
         # JavaScript prints `Map(1) { … }`.
-        if self._takes("{"):
-            return self._pairs("=", "}", depth)
-        return items[0] if len(items) == 1 else self._hidden()
+        if self._skip_mark("{"):
+            return self._read_pairs("=", "}", depth)
+        return items[0] if len(items) == 1 else self._mark_hidden()
 
-    def _hidden(self) -> object:
+    def _mark_hidden(self) -> object:
         self.is_whole = False
         return _HIDDEN
 
-    def _pairs(self, separator: str, end: str, depth: int) -> dict[str, Any]:
+    def _read_pairs(self, separator: str, end: str, depth: int) -> dict[str, Any]:
         """Reads names and values up to `end`, or, if that is empty, up to anything else."""
         pairs: dict[str, Any] = {}
-        while not (end and self._takes(end)):
+        while not (end and self._skip_mark(end)):
             if self._kind == "more":
                 self.is_whole = False
-                self._next()
+                self._advance()
                 continue
             if not end and not self._names_argument:
                 return pairs
-            name = self._name()
-            if not self._takes(separator):
-                if self._is_cut():
+            name = self._read_name()
+            if not self._skip_mark(separator):
+                if self._check_cut():
                     return pairs
                 raise _Unreadable
-            value = self._value(depth + 1)
+            value = self._read_value(depth + 1)
             # The Python SDK sends no members of its models without a value, except the id of an error.
             is_unset = separator == "=" and value is None and name != "id"
             if value is not _HIDDEN and value is not _UNDEFINED and not is_unset:
                 pairs[name] = value
-            if not self._takes(",") and self._word != end and end and not self._is_cut():
+            if not self._skip_mark(",") and self._word != end and end and not self._check_cut():
                 raise _Unreadable
         return pairs
 
-    def _name(self) -> str:
+    def _read_name(self) -> str:
         word = self._word
         if self._kind == "text":
-            return str(self._string())
+            return str(self._read_string())
         if self._kind not in ("name", "number", ""):
             raise _Unreadable
-        self._next()
+        self._advance()
         return word
 
-    def _items(self, end: str, depth: int) -> list[Any]:
+    def _read_items(self, end: str, depth: int) -> list[Any]:
         items: list[Any] = []
-        while not self._takes(end):
+        while not self._skip_mark(end):
             if self._kind == "more":
                 self.is_whole = False
-                self._next()
+                self._advance()
                 continue
-            if self._is_cut():
+            if self._check_cut():
                 return items
-            value = self._value(depth + 1)
+            value = self._read_value(depth + 1)
             if value is not _HIDDEN:
                 items.append(None if value is _UNDEFINED else value)
-            if not self._takes(",") and self._word != end and not self._is_cut():
+            if not self._skip_mark(",") and self._word != end and not self._check_cut():
                 raise _Unreadable
         return items
 
-    def _string(self) -> str:
+    def _read_string(self) -> str:
         """Reads a string, which JavaScript may have split: `'a\\n' + 'b'`."""
         parts = [_unescaped(self._word.removeprefix("b")[1:-1])]
-        self._next()
-        while self._takes("+") and not self._is_cut():
+        self._advance()
+        while self._skip_mark("+") and not self._check_cut():
             if self._kind != "text":
                 raise _Unreadable
             parts.append(_unescaped(self._word[1:-1]))
-            self._next()
+            self._advance()
         if self._kind == "more":
             self.is_whole = False
-            self._next()
+            self._advance()
         return "".join(parts)
 
 
@@ -273,6 +273,6 @@ def _unescaped(text: str) -> str:
 def _character(match: re.Match[str]) -> str:
     escaped_char = match[5]
     if escaped_char is not None:
-        return _LETTERS.get(escaped_char, escaped_char)
+        return _ESCAPED_CHARACTERS.get(escaped_char, escaped_char)
     code = int(next(digits for digits in match.groups()[:4] if digits), 16)
     return chr(code) if code <= 0x10FFFF else "\ufffd"

@@ -25,7 +25,7 @@ MAX_EXPORT_BYTES: Final = 32 << 20
 MAX_HEAD_BYTES: Final = 1 << 20
 """The length of the beginning of a log by which its form is recognised."""
 _PIECE: Final = 1 << 20
-_NO_JSON: Final = re.compile(rb"\{\s*+[^\s\"}]").match
+_NOT_JSON: Final = re.compile(rb"\{\s*+[^\s\"}]").match
 _ARRAY: Final = re.compile(rb"\s*\[\s*(?=\{)").match
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -42,21 +42,21 @@ class Log:
         self.file_name, self.folder_name = file_name, folder_name
         self.name = safe_name(Path(file_name).stem) if file_name else "stdin"
         """The default name of its conversations."""
-        self.file: BinaryIO = io.BufferedReader(_Decoded(file), _PIECE)
+        self.file: BinaryIO = io.BufferedReader(_DecodedFile(file), _PIECE)
         """The whole content, which can be read once."""
         head = b""
         while len(head) < MAX_HEAD_BYTES and (piece := self.file.read(MAX_HEAD_BYTES - len(head))):
             head += piece
         self.head = head
         """At most the first MiB."""
-        self.file = io.BufferedReader(_Chain(head, self.file), _PIECE)
+        self.file = io.BufferedReader(_ChainedFile(head, self.file), _PIECE)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yields the lines that are not blank, with their numbers from 1; see `read_lines`."""
-        return numbered(read_lines(self.file))
+        return numbered_lines(read_lines(self.file))
 
 
-class _Decoded(io.RawIOBase):
+class _DecodedFile(io.RawIOBase):
     """The content of a file as UTF-8, if it begins with a byte order mark; otherwise unchanged."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -66,27 +66,27 @@ class _Decoded(io.RawIOBase):
             start += piece
         mark, encoding = next(((bom, name) for bom, name in _BOMS if start.startswith(bom)), (b"", ""))
         self._decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding.startswith("utf-16") else None
-        self._rest = self._utf8(start[len(mark) :], is_last=False)
+        self._unread = self._utf8(start[len(mark) :], is_last=False)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._rest:
+        while not self._unread:
             piece = self._file.read(_PIECE)
-            self._rest = self._utf8(piece, is_last=not piece)
+            self._unread = self._utf8(piece, is_last=not piece)
             if not piece:
                 break
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
+        count = min(len(buffer), len(self._unread))
+        buffer[:count] = self._unread[:count]
+        self._unread = self._unread[count:]
         return count
 
     def _utf8(self, piece: bytes, *, is_last: bool) -> bytes:
         return piece if self._decoder is None else self._decoder.decode(piece, is_last).encode("utf-8", "replace")
 
 
-class _Chain(io.RawIOBase):
+class _ChainedFile(io.RawIOBase):
     """Bytes that have been read, followed by the rest of their file."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
@@ -104,7 +104,7 @@ class _Chain(io.RawIOBase):
 
 def first_lines(head: bytes, count: int = 1) -> list[bytes]:
     """Returns the first lines of a head that are not blank. The last one may be cut at the end of the head."""
-    return [line for _, line in islice(numbered(io.BytesIO(head)), count)]
+    return [line for _, line in islice(numbered_lines(io.BytesIO(head)), count)]
 
 
 def first_object(head: bytes) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def whole_json(log: Log, advice: str, max_bytes: int = MAX_EXPORT_BYTES) -> Any:
         raise InvalidLine(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
 
 
-def consumed(entries: list[Any]) -> Iterator[tuple[int, Any]]:
+def consume_entries(entries: list[Any]) -> Iterator[tuple[int, Any]]:
     """Yields the entries of a list with their numbers from 0, and removes each from the list to free its memory."""
     for number, entry in enumerate(entries):
         entries[number] = None
@@ -160,7 +160,7 @@ def read_lines(file: BinaryIO) -> Iterator[bytes]:
             pass
 
 
-def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yields the lines that are not blank, with their numbers from 1."""
     for number, line in enumerate(lines, 1):
         if not line.isspace():
@@ -169,7 +169,7 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 def cannot_be_json(text: bytes) -> bool:
     """Whether a text is an object whose first name is not in double quotes, so that a JSON parser is sure to fail."""
-    return _NO_JSON(text) is not None
+    return _NOT_JSON(text) is not None
 
 
 def is_json(text: bytes) -> bool:

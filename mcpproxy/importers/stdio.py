@@ -11,7 +11,7 @@ from mcpproxy.wire.lines import LineSplitter, Piece
 
 Pipe = Literal["c2s", "s2c", "stderr"]
 
-STDERR_PIECE: Final = 64 << 10
+MAX_STDERR_PIECE_BYTES: Final = 64 << 10
 """The length of the piece of a stderr line that one record contains."""
 
 
@@ -21,7 +21,7 @@ class Pipes:
     def __init__(self) -> None:
         self.status: int | None = None
         self.signal: str | None = None
-        self._lines = {"c2s": LineSplitter(), "s2c": LineSplitter(), "stderr": LineSplitter(STDERR_PIECE)}
+        self._lines = {"c2s": LineSplitter(), "s2c": LineSplitter(), "stderr": LineSplitter(MAX_STDERR_PIECE_BYTES)}
         self._bytes = dict.fromkeys(self._lines, 0)
         self._frames = {"c2s": 0, "s2c": 0}
         self._parts_size = {"c2s": 0, "s2c": 0}
@@ -29,30 +29,30 @@ class Pipes:
     def feed(self, pipe: Pipe, data: bytes) -> list[PendingRecord]:
         """Adds bytes; returns the records of all lines that they complete."""
         self._bytes[pipe] += len(data)
-        return [record for piece in self._lines[pipe].feed(data) for record in self._entries(pipe, piece)]
+        return [record for piece in self._lines[pipe].feed(data) for record in self._piece_records(pipe, piece)]
 
-    def rest(self, pipe: Pipe, *, is_partial: bool = False) -> list[PendingRecord]:
+    def finish_line(self, pipe: Pipe, *, is_partial: bool = False) -> list[PendingRecord]:
         """Ends an unfinished line; returns its records. `is_partial` says that the sender may have finished it."""
         return [
             record
             for piece in self._lines[pipe].finish()
-            for record in self._entries(pipe, piece, whole=False, is_partial=is_partial)
+            for record in self._piece_records(pipe, piece, whole=False, is_partial=is_partial)
         ]
 
-    def line(self, pipe: Pipe, raw: bytes, *, is_whole: bool) -> list[PendingRecord]:
+    def add_line(self, pipe: Pipe, raw: bytes, *, is_whole: bool) -> list[PendingRecord]:
         """Adds a line without its LF, or, unless `is_whole`, the beginning of one; returns its records."""
         if is_whole:
             return self.feed(pipe, raw + b"\n")
-        return self.feed(pipe, raw) + self.rest(pipe, is_partial=True)
+        return self.feed(pipe, raw) + self.finish_line(pipe, is_partial=True)
 
-    def eof(self, pipe: Pipe) -> list[PendingRecord]:
+    def end_pipe(self, pipe: Pipe) -> list[PendingRecord]:
         """Ends a pipe that its sender closed; returns the records."""
-        records = self.rest(pipe)
+        records = self.finish_line(pipe)
         if pipe != "stderr":
             records.append(PendingRecord("eof", members(dir=pipe, by="sender", bytes=self._bytes[pipe])))
         return records
 
-    def exited(self, code: int) -> list[PendingRecord]:
+    def end_server(self, code: int) -> list[PendingRecord]:
         """Ends the server; returns the record. A negative code is that of a signal, as in Python's `subprocess`."""
         if code < 0:
             self.signal = _signal_name(-code)
@@ -66,14 +66,14 @@ class Pipes:
         sides = {side: {"frames": self._frames[side], "bytes": self._bytes[side]} for side in self._frames}
         return {**sides, "stderr": {"bytes": stderr_bytes, "recorded": stderr_bytes}}
 
-    def _entries(
+    def _piece_records(
         self, pipe: Pipe, piece: Piece, *, whole: bool = True, is_partial: bool = False
     ) -> list[PendingRecord]:
         if pipe == "stderr":
             return [PendingRecord("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole))]
-        return self._frame(pipe, piece, whole=whole, is_partial=is_partial)
+        return self._frame_records(pipe, piece, whole=whole, is_partial=is_partial)
 
-    def _frame(self, side: Direction, piece: Piece, *, whole: bool, is_partial: bool) -> list[PendingRecord]:
+    def _frame_records(self, side: Direction, piece: Piece, *, whole: bool, is_partial: bool) -> list[PendingRecord]:
         raw, delim = piece.raw, piece.delim
         self._frames[side] += piece.last
         if not piece.part:

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 
 SECOND_NS: Final = 1_000_000_000
 
@@ -25,7 +25,7 @@ def stamp_of_date(value: object, *, is_local: bool = False) -> int | None:
     if moment.tzinfo is None and not is_local:
         moment = moment.replace(tzinfo=UTC)
     stamp_ns = int(moment.timestamp()) * SECOND_NS + moment.microsecond * 1000
-    return stamp_ns if 0 <= stamp_ns < MAX_NS else None
+    return stamp_ns if 0 <= stamp_ns < MAX_STAMP_NS else None
 
 
 _DATE_AND_TIME: Final = re.compile(

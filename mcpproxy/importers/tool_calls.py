@@ -11,10 +11,10 @@ from typing import Final
 from mcpproxy.importers.log_items import LeftOut, LoggedFrame
 from mcpproxy.importers.partial_messages import error, request, result
 
-MAX_UNDER_WAY: Final = 10_000
+MAX_OPEN_CALLS: Final = 10_000
 """Open calls. The ends of any further ones are left out."""
 _MCP_ERROR: Final = re.compile(r"(?:\w*Error: )?MCP error (?P<code>-?\d{1,9}): (?P<text>.*)", re.DOTALL).fullmatch
-_OF_THE_CLIENT: Final = ("Connection closed", "Request timed out")
+_CLIENT_ERRORS: Final = ("Connection closed", "Request timed out")
 """The beginnings of errors that a client reports for calls without a response."""
 
 
@@ -22,16 +22,16 @@ class ToolCalls:
     """The open calls of one log."""
 
     def __init__(self) -> None:
-        self._under_way: dict[tuple[str, str], dict[str, deque[str]]] = {}
+        self._open_calls: dict[tuple[str, str], dict[str, deque[str]]] = {}
         self._count = self._open_count = 0
 
     def begin(self, server: str, tool: str, stamp_ns: int | None, session: str = "") -> LoggedFrame:
         """Begins a call; returns its request."""
         self._count += 1
         request_id = f"call {self._count}"
-        if self._open_count < MAX_UNDER_WAY:
+        if self._open_count < MAX_OPEN_CALLS:
             self._open_count += 1
-            self._under_way.setdefault((server, session), {}).setdefault(tool, deque()).append(request_id)
+            self._open_calls.setdefault((server, session), {}).setdefault(tool, deque()).append(request_id)
         raw = request(request_id, "tools/call", {"name": tool})
         return LoggedFrame(server, "c2s", raw, stamp_ns, is_whole=False, session=session)
 
@@ -39,9 +39,9 @@ class ToolCalls:
         self, server: str, tool: str, stamp_ns: int | None, place: str, session: str = ""
     ) -> LoggedFrame | LeftOut:
         """Ends a call that succeeded; returns its response."""
-        request_id = self._end(server, tool, session)
+        request_id = self._end_call(server, tool, session)
         if request_id is None:
-            return _unknown(server, place)
+            return _unknown_call(server, place)
         return LoggedFrame(server, "s2c", result(request_id), stamp_ns, is_whole=False, session=session)
 
     def fail(
@@ -58,11 +58,11 @@ class ToolCalls:
             session: as in `LoggedFrame`.
             is_result: whether `text`, unless it is a protocol error, is the text of a result.
         """
-        request_id = self._end(server, tool, session)
+        request_id = self._end_call(server, tool, session)
         if request_id is None:
-            return _unknown(server, place)
+            return _unknown_call(server, place)
         match = _MCP_ERROR(text)
-        if match and match["text"].startswith(_OF_THE_CLIENT):
+        if match and match["text"].startswith(_CLIENT_ERRORS):
             return None
         if match:
             raw = error(request_id, int(match["code"]), match["text"])
@@ -72,13 +72,13 @@ class ToolCalls:
             return None
         return LoggedFrame(server, "s2c", raw, stamp_ns, is_whole=False, session=session)
 
-    def forget(self, server: str, session: str = "") -> None:
+    def forget_calls(self, server: str, session: str = "") -> None:
         """Ends the calls of a server that is started again."""
-        calls_by_tool = self._under_way.pop((server, session), {})
+        calls_by_tool = self._open_calls.pop((server, session), {})
         self._open_count -= sum(map(len, calls_by_tool.values()))
 
-    def _end(self, server: str, tool: str, session: str) -> str | None:
-        calls_by_tool = self._under_way.get((server, session), {})
+    def _end_call(self, server: str, tool: str, session: str) -> str | None:
+        calls_by_tool = self._open_calls.get((server, session), {})
         request_ids = calls_by_tool.get(tool)
         if not request_ids:
             return None
@@ -89,5 +89,5 @@ class ToolCalls:
         return request_id
 
 
-def _unknown(server: str, place: str) -> LeftOut:
+def _unknown_call(server: str, place: str) -> LeftOut:
     return LeftOut(place, "the end of a call whose start is not in this log", server)

@@ -51,7 +51,7 @@ class _Group:
     def takes(self, located: LocatedFinding, most: int) -> bool:
         """Count a finding; returns whether it is to be shown."""
         session = located.finding.session
-        self.count += located.finding.stands_for
+        self.count += located.finding.finding_count
         if self.per_session[session] >= SHOWN or len(self.shown) >= most:
             return False
         self.per_session[session] += 1
@@ -121,7 +121,7 @@ class TextReporter(Reporter):
         if located.accepted:
             return
         if finding.level < self._least and finding.rule not in self._named:
-            self._hidden += finding.stands_for
+            self._hidden += finding.finding_count
             return
         self._has_shown = True
         self._ranking.count_finding(located)

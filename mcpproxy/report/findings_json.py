@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from analysis.rules.discovery import impact
+from analysis.rules.discovery import impact_of
 from mcpproxy.check_run.result import LocatedFinding, Reporter
 from mcpproxy.report.output import json_line
 from mcpproxy.wording.units import utc
@@ -18,7 +18,7 @@ def row(located: LocatedFinding) -> dict[str, Any]:
         "capture": str(located.capture),
         "rule": finding.rule,
         "level": str(finding.level),
-        "impact": str(impact(finding.rule, finding.level)),
+        "impact": str(impact_of(finding.rule, finding.level)),
         "blames": finding.blames,
         "session": finding.session,
         "frame": finding.frame,

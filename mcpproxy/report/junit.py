@@ -37,7 +37,7 @@ class _Case:
 
     def add_finding(self, located: LocatedFinding, *, fails: bool) -> None:
         kept = self.failing if fails else self.other
-        self.counts[fails] += located.finding.stands_for
+        self.counts[fails] += located.finding.finding_count
         if len(kept) < SHOWN:
             kept.append(located)
 

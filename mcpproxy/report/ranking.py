@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from analysis.rules.discovery import impact
+from analysis.rules.discovery import impact_of
 from analysis.rules.finding import Blames, Impact, Level
 from captures.paths import SUFFIX
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding
@@ -47,7 +47,7 @@ class BrokenRule:
         """Count a finding."""
         self.level = max(self.level, located.finding.level)
         self.sides.add(located.finding.blames)
-        self.count += located.finding.stands_for
+        self.count += located.finding.finding_count
 
     @property
     def rule(self) -> str:
@@ -57,7 +57,7 @@ class BrokenRule:
     @property
     def impact(self) -> Impact:
         """What breaking it costs."""
-        return impact(self.rule, self.level)
+        return impact_of(self.rule, self.level)
 
     @property
     def impact_text(self) -> str:

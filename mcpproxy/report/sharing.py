@@ -27,15 +27,15 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
     """The account, line by line."""
     kinds = account.kinds
     times = sum(count for count, _ in kinds.values())
-    left_out = f", {count_text(account.left_out, 'record')} left out" if account.left_out else ""
+    left_out = f", {count_text(account.left_out_records, 'record')} left out" if account.left_out_records else ""
     yield (
         f"{sanitise(str(account.path))}: {count_text(account.records, 'record')}, "
         f"{count_text(account.frames, 'frame')}{left_out}; {count_text(times, 'replacement')}"
     )
-    if account.unknown_left_out:
-        yield f"  left out because their type is unknown: {count_text(account.unknown_left_out, 'record')}"
-    if account.out_of_order:
-        yield f"  left out because they are out of order: {count_text(account.out_of_order, 'record')}"
+    if account.left_out_unknown_records:
+        yield f"  left out because their type is unknown: {count_text(account.left_out_unknown_records, 'record')}"
+    if account.out_of_order_records:
+        yield f"  left out because they are out of order: {count_text(account.out_of_order_records, 'record')}"
     if kinds:
         width = max(len(kind) for kind in kinds) + 2
         yield f"  {'kind':<{width}}{'times':>7}  {'different':>9}  where"
@@ -51,12 +51,14 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
         else ""
     )
     yield f"  unchanged: {share:.1%} of the frame bytes{findings if account.is_compared else ''}"
-    for rules, what in ((account.hidden, "hides"), (account.created, "creates")):
+    for rules, what in ((account.hidden_findings, "hides"), (account.created_findings, "creates")):
         for rule, count in rules.most_common():
             yield f"  the redaction {what} {count_text(count, 'finding')} of {sanitise(rule)}"
-    if account.changed:
-        frames = ", ".join(map(str, account.changed[:_NAMED])) + (", …" if len(account.changed) > _NAMED else "")
-        yield f"  no longer the same kind of message: {count_text(len(account.changed), 'frame')} ({frames})"
+    if account.changed_frames:
+        frames = ", ".join(map(str, account.changed_frames[:_NAMED])) + (
+            ", …" if len(account.changed_frames) > _NAMED else ""
+        )
+        yield f"  no longer the same kind of message: {count_text(len(account.changed_frames), 'frame')} ({frames})"
     if kinds:
         yield f"  {REVIEW}"
 
@@ -66,18 +68,18 @@ def _not_searched(account: RedactionAccount) -> Iterator[str]:
     if account.left_out_values:
         values = count_text(account.left_out_values, "secret")
         yield f"  not searched for elsewhere, because they are too many or too long: {values}"
-    for why, count in account.unparsed.most_common():
+    for why, count in account.unparsed_counts.most_common():
         how = "searched as plain text" if account.keeps_unparsed else "replaced entirely"
         if why == "stderr":
             yield f"  {count_text(count, 'line of stderr', 'lines of stderr')} {how}"
         else:
             yield f"  {count_text(count, 'frame')} not parsed: {why}; {how}"
-    for pattern in account.unmatched:
+    for pattern in account.unmatched_patterns:
         yield f"  nothing matches --redact {sanitise(pattern, 60)}"
-    staying = [count_text(account.staying.counts[kind], *nouns) for kind, nouns in _STAYING.items()]
+    staying = [count_text(account.personal_numbers.counts[kind], *nouns) for kind, nouns in _STAYING.items()]
     staying = [text for text in staying if not text.startswith("0 ")]
     if staying:
-        least = "at least " if account.staying.is_partial else ""
+        least = "at least " if account.personal_numbers.is_partial else ""
         yield f"  {least}{' and '.join(staying)} stay; --personal replaces them"
 
 
@@ -93,9 +95,9 @@ def account_row(account: RedactionAccount) -> dict[str, Any]:
         "capture": str(account.path),
         "records": account.records,
         "frames": account.frames,
-        "left_out": account.left_out,
-        "unknown_left_out": account.unknown_left_out,
-        "out_of_order": account.out_of_order,
+        "left_out": account.left_out_records,
+        "unknown_left_out": account.left_out_unknown_records,
+        "out_of_order": account.out_of_order_records,
         "replaced": [
             {
                 "what": kind,
@@ -106,15 +108,15 @@ def account_row(account: RedactionAccount) -> dict[str, Any]:
             for kind, (count, different) in account.kinds.items()
         ],
         "left_out_values": account.left_out_values,
-        "not_parsed": dict(account.unparsed),
-        "unmatched": account.unmatched,
-        "staying": dict(account.staying.counts),
+        "not_parsed": dict(account.unparsed_counts),
+        "unmatched": account.unmatched_patterns,
+        "staying": dict(account.personal_numbers.counts),
         "bytes": {"all": account.bytes_before, "unchanged": account.bytes_kept},
         "findings": {
             "all": account.findings_before,
             "unchanged": account.findings_kept,
-            "hidden": dict(account.hidden),
-            "created": dict(account.created),
+            "hidden": dict(account.hidden_findings),
+            "created": dict(account.created_findings),
         },
-        "changed_frames": account.changed,
+        "changed_frames": account.changed_frames,
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.rules.finding import GUESS
+from analysis.rules.finding import GUESS_PREFIX
 from analysis.store.stats import (
     Abandoned,
     By,
@@ -318,7 +318,7 @@ def _counted(count: Count) -> str:
 
 
 def _explained(count: Count) -> str:
-    example = (count.example or "").partition(GUESS)[0]  # UNANSWERED and ABANDONED show the guess
+    example = (count.example or "").partition(GUESS_PREFIX)[0]  # UNANSWERED and ABANDONED show the guess
     return f"{_counted(count)} ({sanitise(example, 60)})" if example else _counted(count)
 
 

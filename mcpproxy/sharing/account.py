@@ -9,11 +9,11 @@ from typing import Final
 from analysis.protocol.json_pointer import step
 from mcpproxy.sharing.json_places import Path as JsonPath
 from mcpproxy.sharing.redaction import Replacement
-from mcpproxy.sharing.staying import StayingNumbers
+from mcpproxy.sharing.staying import PersonalNumberCounter
 
 MAX_PLACES: Final = 2000
 """Places that are counted separately. All others are counted as one."""
-MAX_DISTINCT: Final = 200_000
+MAX_DISTINCT_SECRETS: Final = 200_000
 OTHER_PLACES: Final = "(other places)"
 _MAX_STEP_CHARS: Final = 40
 
@@ -28,11 +28,11 @@ class RedactionAccount:
     """The number of records in the copy."""
     frames: int = 0
     """The number of frames in the copy."""
-    left_out: int = 0
+    left_out_records: int = 0
     """The number of records in the original that the user left out of the copy."""
-    unknown_left_out: int = 0
+    left_out_unknown_records: int = 0
     """The number of these records whose type is unknown to this version, so that it could not judge them."""
-    out_of_order: int = 0
+    out_of_order_records: int = 0
     """The number of records that are not in the copy because their number is not above that of the record before."""
     left_out_values: int = 0
     """The number of recognised values that were not searched for elsewhere, because they are too many or too long."""
@@ -44,54 +44,54 @@ class RedactionAccount:
     """The size of the frames in the original that are also in the copy."""
     bytes_kept: int = 0
     """The number of these bytes that are unchanged in the copy."""
-    replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
+    replacement_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The number of replacements, by kind and place."""
-    unmatched: list[str] = field(default_factory=list)
+    unmatched_patterns: list[str] = field(default_factory=list)
     """Patterns of `--redact` that match nothing in the original, as the user wrote them."""
-    staying: StayingNumbers = field(default_factory=StayingNumbers)
+    personal_numbers: PersonalNumberCounter = field(default_factory=PersonalNumberCounter)
     """Counts the telephone numbers, bank accounts and MAC addresses in the copy, unless they are to be replaced."""
     keeps_unparsed: bool = False
     """Whether text that cannot be parsed was searched as plain text instead of being replaced whole."""
-    unparsed: Counter[str] = field(default_factory=Counter)
+    unparsed_counts: Counter[str] = field(default_factory=Counter)
     """The number of frames and stderr lines that were replaced whole or searched as plain text, by reason."""
-    changed: list[int] = field(default_factory=list)
+    changed_frames: list[int] = field(default_factory=list)
     """Numbers of frames whose verdict has changed."""
     findings_before: int = 0
     findings_kept: int = 0
     """The number of findings in the original that are also in the copy."""
-    hidden: Counter[str] = field(default_factory=Counter)
+    hidden_findings: Counter[str] = field(default_factory=Counter)
     """The number of findings in the original that are not in the copy, by rule."""
-    created: Counter[str] = field(default_factory=Counter)
+    created_findings: Counter[str] = field(default_factory=Counter)
     """The number of findings in the copy that are not in the original, by rule."""
     _secrets: dict[str, set[int]] = field(default_factory=dict)
 
-    renamed: dict[str, str] = field(default_factory=dict)
+    renamed_members: dict[str, str] = field(default_factory=dict)
     """Names of members in the original, and their pseudonyms, so that places do not reveal them."""
 
-    def add(self, replacements: list[Replacement], where: str = "") -> None:
+    def count_replacements(self, replacements: list[Replacement], where: str = "") -> None:
         """Counts replacements; `where` names a place that is not in a JSON document."""
         for kind, secret, _, path in replacements:
-            place = where or pointer_pattern(path, self.renamed) or "text"
+            place = where or pointer_pattern(path, self.renamed_members) or "text"
             key = (kind, place)
-            if key not in self.replaced and len(self.replaced) >= MAX_PLACES:
+            if key not in self.replacement_counts and len(self.replacement_counts) >= MAX_PLACES:
                 key = (kind, OTHER_PLACES)
-            self.replaced[key] += 1
+            self.replacement_counts[key] += 1
             hashes = self._secrets.setdefault(kind, set())
-            if len(hashes) < MAX_DISTINCT:
+            if len(hashes) < MAX_DISTINCT_SECRETS:
                 hashes.add(hash(secret))
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
         """By kind, the number of replacements and the number of different secrets that they replace."""
         counts: Counter[str] = Counter()
-        for (kind, _), count in self.replaced.items():
+        for (kind, _), count in self.replacement_counts.items():
             counts[kind] += count
         return {kind: (count, len(self._secrets[kind])) for kind, count in counts.most_common()}
 
     def places_of(self, kind: str) -> list[tuple[str, int]]:
         """Returns the places of a kind, each with its number of replacements, beginning with the highest number."""
         return Counter(
-            {place: count for (counted_kind, place), count in self.replaced.items() if counted_kind == kind}
+            {place: count for (counted_kind, place), count in self.replacement_counts.items() if counted_kind == kind}
         ).most_common()
 
 

@@ -42,15 +42,15 @@ def searched_items(
         is_parsed = False
         if isinstance(item, Frame):
             if not is_clean(item):
-                redacted_frame = frames.frame(
+                redacted_frame = frames.redact_frame(
                     item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
                 )
-                replacements, is_parsed = redacted_frame.replacements, not redacted_frame.unparsed
+                replacements, is_parsed = redacted_frame.replacements, not redacted_frame.unparsed_reason
             texts = [text for text in (item.event_id, item.event) if text]
         else:
             texts = _texts(item)
         for text in texts:
-            redactor.text(text, replacements)
+            redactor.redact_text(text, replacements)
         yield SearchedItem(item, replacements, is_parsed)
 
 

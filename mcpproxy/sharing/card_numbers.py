@@ -7,7 +7,7 @@ from typing import Final
 from mcpproxy.sharing.pseudonyms import passes_luhn
 
 _SEPARATOR: Final = "(?P<by>[ .\u00a0\u2007\u2009\u2011\u202f-])"
-_CARD: Final = re.compile(
+_CARD_CANDIDATE: Final = re.compile(
     r"(?<![0-9A-Za-z.+-])(?=(?P<number>[2-6](?:[0-9]{13,18}"
     rf"|[0-9]{{3}}{_SEPARATOR}(?:[0-9]{{4}}(?P=by)[0-9]{{4}}(?P=by)[0-9]{{2,7}}|[0-9]{{6}}(?P=by)[0-9]{{4,5}})"
     r"(?P<last>(?P=by)[0-9]{1,4})?))(?![0-9A-Za-z]|[.-][0-9]))[2-6]"
@@ -15,7 +15,7 @@ _CARD: Final = re.compile(
 """The group `last` may match the end of the number, or the code on the back of the card."""
 _FOUR_BEFORE: Final = re.compile(r"(?<![^\s,;|])[0-9]{4}[^0-9]\Z")
 _FOUR_AFTER: Final = re.compile(r"[^0-9][0-9]{4}(?![^\s,;|])").match
-_ISSUED: Final = re.compile(
+_CARD_DIGITS: Final = re.compile(
     r"4(?:[0-9]{15}|[0-9]{18})"  # Visa
     r"|(?:5[1-5][0-9]{2}|222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"  # Mastercard
     r"|3[47][0-9]{13}|3(?:0[0-5]|[689][0-9])[0-9]{11,16}|35[0-9]{14,17}"  # American Express, Diners Club, JCB
@@ -28,7 +28,7 @@ numbers (EAN) would look like one."""
 def card_numbers(text: str) -> Iterator[tuple[int, int]]:
     """Yields the start and end of each card number in a text. It ignores tables of numbers with four digits each."""
     last_end = 0
-    for match in _CARD.finditer(text):
+    for match in _CARD_CANDIDATE.finditer(text):
         if match.start() < last_end:
             continue
         end = _end_of_card(match)
@@ -39,7 +39,7 @@ def card_numbers(text: str) -> Iterator[tuple[int, int]]:
 
 def is_card_number(digits: str) -> bool:
     """Whether digits can be the number of a payment card."""
-    return _ISSUED(digits) is not None and passes_luhn(digits)
+    return _CARD_DIGITS(digits) is not None and passes_luhn(digits)
 
 
 def _end_of_card(match: re.Match[str]) -> int | None:
@@ -58,6 +58,6 @@ def _is_in_table(text: str, match: re.Match[str], end: int, last_end: int) -> bo
     has_group_before = _FOUR_BEFORE.search(text, max(0, start - 6), start) is not None and start != last_end + 1
     has_group_after = _FOUR_AFTER(text, end) is not None
     if has_group_after:
-        next_match = _CARD.match(text, end + 1)
+        next_match = _CARD_CANDIDATE.match(text, end + 1)
         has_group_after = next_match is None or _end_of_card(next_match) is None
     return has_group_before or has_group_after

@@ -24,10 +24,10 @@ class _Patterns(NamedTuple):
     names: dict[str, str]
     """In lower case."""
     regexes: dict[str, re.Pattern[str]]
-    matched: set[str]
+    matched_texts: set[str]
     """The texts of patterns that have matched something."""
 
-    def covers(self, path: Path) -> bool:
+    def match_path(self, path: Path) -> bool:
         """Returns whether a pattern names a place, or a value that contains it, and notes which ones do."""
         if not self.pointers and not self.names:
             return False
@@ -35,13 +35,13 @@ class _Patterns(NamedTuple):
         lower_steps = {step.lower() for step in steps}
         matching_texts = [text for text, name in self.names.items() if name in lower_steps]
         matching_texts += [text for text, pointer in self.pointers.items() if _is_above(pointer, steps)]
-        self.matched.update(matching_texts)
+        self.matched_texts.update(matching_texts)
         return bool(matching_texts)
 
     @property
     def unmatched(self) -> list[str]:
         """The texts of patterns that have not matched anything."""
-        return [text for text in (*self.pointers, *self.names, *self.regexes) if text not in self.matched]
+        return [text for text in (*self.pointers, *self.names, *self.regexes) if text not in self.matched_texts]
 
 
 def _is_above(pointer: Sequence[str], steps: Sequence[str]) -> bool:
@@ -49,7 +49,7 @@ def _is_above(pointer: Sequence[str], steps: Sequence[str]) -> bool:
     return len(pointer) <= len(steps) and all(name in (_ANY, step) for name, step in zip(pointer, steps, strict=False))
 
 
-def _parsed(patterns: Iterable[str]) -> _Patterns:
+def _parse_patterns(patterns: Iterable[str]) -> _Patterns:
     parsed_patterns = _Patterns({}, {}, {}, set())
     for pattern in patterns:
         if pattern.startswith(_REGEX):
@@ -86,7 +86,7 @@ class ShareChoices:
         Raises:
             InvalidPattern: a pattern is invalid.
         """
-        self._keep, self._redact = _parsed(keep), _parsed(redact)
+        self._keep, self._redact = _parse_patterns(keep), _parse_patterns(redact)
         self._review = review
         self._reviewed: dict[tuple[str, str], bool] = {}
         self._answers: dict[str, bool] = {}
@@ -99,18 +99,18 @@ class ShareChoices:
 
     def redacts(self, path: Path) -> bool:
         """Whether a value must be replaced whole."""
-        return self._redact.covers(path)
+        return self._redact.match_path(path)
 
     def matches(self, text: str) -> Iterator[Secret]:
         """Yields the stretches of a text that the user's regular expressions match."""
         for pattern, regex in self._redact.regexes.items():
             for match in regex.finditer(text):
-                self._redact.matched.add(pattern)
+                self._redact.matched_texts.add(pattern)
                 yield Secret(*match.span(), "chosen")
 
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
         """Returns whether a text stays although it looks like a secret. May ask the user."""
-        if self._keep.covers(path) or any(regex.fullmatch(secret) for regex in self._keep.regexes.values()):
+        if self._keep.match_path(path) or any(regex.fullmatch(secret) for regex in self._keep.regexes.values()):
             return True
         if self._review is None:
             return False

@@ -31,7 +31,7 @@ def compare(original_findings: FindingCounts, copy: Path, account: RedactionAcco
     """
     reading = Reading(iter(Capture(copy)), Rules())  # this process's lock on the copy must not make it a live capture
     copy_counts = finding_counts(finding for read_step in reading.to_end() for finding in read_step.findings)
-    renamed = account.renamed  # names occur in pointers
+    renamed = account.renamed_members  # names occur in pointers
     original_counts = Counter[tuple[str, int, str]]()
     for (rule, frame, pointer), count in original_findings.items():
         copy_pointer = "".join(f"/{step(renamed.get(name, name))}" for name in names(pointer)) if renamed else pointer
@@ -40,6 +40,6 @@ def compare(original_findings: FindingCounts, copy: Path, account: RedactionAcco
     account.findings_before = original_counts.total()
     account.findings_kept = (original_counts & copy_counts).total()
     for (rule, _, _), count in (original_counts - copy_counts).items():
-        account.hidden[rule] += count
+        account.hidden_findings[rule] += count
     for (rule, _, _), count in (copy_counts - original_counts).items():
-        account.created[rule] += count
+        account.created_findings[rule] += count

@@ -13,28 +13,28 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice, product
 from typing import Final, NamedTuple, Protocol
 
-from mcpproxy.sharing.escapes import percent_decoded, unescaped
+from mcpproxy.sharing.escapes import decode_percent, unescape
 from mcpproxy.sharing.kinds import kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
-MAX_CHARACTERS_BEFORE: Final = 4
+MAX_SEPARATORS_BEFORE: Final = 4
 """The number of `+/_-` at the start of a word that may come before the base64."""
 
 _BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])(?=[a-z0-9+/_-]{0,200}[A-Z])[A-Za-z0-9+/_-]{16,}+={0,2}")
 """Requires a capital letter: base64 almost always has one, while most paths, hashes and function names do not."""
 _BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{16,}+={0,2}")
 _NEXT_LINE: Final = re.compile(r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})")
-_CHARACTER_BEFORE: Final = re.compile(r"[+/_-]")
+_SEPARATOR_BEFORE: Final = re.compile(r"[+/_-]")
 _HEX_WORD: Final = re.compile(r"(?<![A-Za-z0-9])(?:0[xX])?(?P<digits>(?:[0-9A-Fa-f]{2}){12,}+)(?![A-Za-z0-9])")
-_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
-_BETWEEN: Final = '"\x1f\n'
+_TO_STANDARD_ALPHABET: Final = bytes.maketrans(b"-_", b"+/")
+_SEPARATOR: Final = '"\x1f\n'
 """Separates decoded texts, so that no secret is found across them."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 """Matches a character that occurs in binary data but not in text."""
 
 
-class View(Protocol):
+class DecodedView(Protocol):
     """The text that another text encodes."""
 
     @property
@@ -45,13 +45,13 @@ class View(Protocol):
     def is_encoded(self) -> bool:
         """Whether anything other than escapes was decoded."""
 
-    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+    def original_secrets(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields the secrets found in `text`, with their positions in the encoded text."""
 
 
-def views(text: str) -> Iterator[View]:
+def views(text: str) -> Iterator[DecodedView]:
     """Yields the views of a text; none if it contains no encoded text."""
-    for view in (unescaped(text), percent_decoded(text), _decoded_words(text)):
+    for view in (unescape(text), decode_percent(text), _decoded_words(text)):
         if view is not None:
             yield view
 
@@ -74,7 +74,7 @@ class _DecodedWords(NamedTuple):
     stretches: list[_DecodedStretch]
     is_encoded: bool = True
 
-    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+    def original_secrets(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields, for each secret found in `text`, the whole stretch that encodes it."""
         for secret in secrets:
             if secret.kind == "blob":
@@ -86,18 +86,18 @@ class _DecodedWords(NamedTuple):
 
 def _decoded_words(text: str) -> _DecodedWords | None:
     """Returns the view of the words in base64 or hexadecimal in a text, or None if there are none."""
-    stretches = list(_stretches(text))
+    stretches = list(_decoded_stretches(text))
     if not stretches:
         return None
-    starts = [0, *accumulate(len(stretch.text) + len(_BETWEEN) for stretch in stretches[:-1])]
-    return _DecodedWords(_BETWEEN.join(stretch.text for stretch in stretches), starts, stretches)
+    starts = [0, *accumulate(len(stretch.text) + len(_SEPARATOR) for stretch in stretches[:-1])]
+    return _DecodedWords(_SEPARATOR.join(stretch.text for stretch in stretches), starts, stretches)
 
 
-def _stretches(text: str) -> Iterator[_DecodedStretch]:
+def _decoded_stretches(text: str) -> Iterator[_DecodedStretch]:
     for word in _BASE64_WORD.finditer(text):
-        yield from _in_word(text, *word.span())
+        yield from _base64_in_word(text, *word.span())
     if "\n" in text:
-        yield from _in_lines(text)
+        yield from _base64_in_lines(text)
     for word in _HEX_WORD.finditer(text):
         decoded_text = bytes.fromhex(word["digits"]).decode("utf-8", "replace")
         if not _CONTROL(decoded_text):
@@ -106,7 +106,7 @@ def _stretches(text: str) -> Iterator[_DecodedStretch]:
 
 def decoded_base64(word: str) -> str | None:
     """Decodes base64; returns None if the result is not text."""
-    raw = word.encode("ascii", "replace").translate(_STANDARD, b"= \t\r\n")
+    raw = word.encode("ascii", "replace").translate(_TO_STANDARD_ALPHABET, b"= \t\r\n")
     try:
         decoded_text = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
     except (NotBase64, ValueError):
@@ -114,27 +114,27 @@ def decoded_base64(word: str) -> str | None:
     return None if _CONTROL(decoded_text) else decoded_text
 
 
-def _in_word(text: str, start: int, end: int) -> Iterator[_DecodedStretch]:
+def _base64_in_word(text: str, start: int, end: int) -> Iterator[_DecodedStretch]:
     """Yields the base64 in a word, which one of `+/_-` may separate from other text before or after it."""
-    for position in _beginnings(text, start, end):
+    for position in _possible_starts(text, start, end):
         decoded_text = decoded_base64(text[position:end])
         if decoded_text:
-            yield from _spelt(position, end, decoded_text)
+            yield from _base64_stretch(position, end, decoded_text)
             return
     for piece in _BASE64_PIECE.finditer(text, start, end):
         # A single character after groups of four encodes nothing. It occurs before one of `+/_-` in the same base64.
         size = len(piece[0].rstrip("="))
-        yield from _spelt(*piece.span(), decoded_base64(piece[0][: size - (size % 4 == 1)]) or "")
+        yield from _base64_stretch(*piece.span(), decoded_base64(piece[0][: size - (size % 4 == 1)]) or "")
 
 
-def _beginnings(text: str, start: int, end: int) -> Iterator[int]:
+def _possible_starts(text: str, start: int, end: int) -> Iterator[int]:
     """Yields each position at which base64 may begin: the start of the word, and after each of its first `+/_-`."""
     yield start
-    for character in islice(_CHARACTER_BEFORE.finditer(text, start, end), MAX_CHARACTERS_BEFORE):
+    for character in islice(_SEPARATOR_BEFORE.finditer(text, start, end), MAX_SEPARATORS_BEFORE):
         yield character.end()
 
 
-def _in_lines(text: str) -> Iterator[_DecodedStretch]:
+def _base64_in_lines(text: str) -> Iterator[_DecodedStretch]:
     """Yields base64 that is wrapped into lines."""
     position = 0
     while word := _BASE64_WORD.search(text, position):
@@ -152,13 +152,15 @@ def _in_lines(text: str) -> Iterator[_DecodedStretch]:
         if not width:
             continue
         # The first line, a part of it, or the last line may not belong to the base64.
-        for start, end in product((*_beginnings(text, *word.span()), second_line_start), (position, end_before_last)):
+        for start, end in product(
+            (*_possible_starts(text, *word.span()), second_line_start), (position, end_before_last)
+        ):
             decoded_text = decoded_base64(text[start:end])
             if decoded_text:
-                yield from _spelt(start, end, decoded_text)
+                yield from _base64_stretch(start, end, decoded_text)
                 break
 
 
-def _spelt(start: int, end: int, decoded_text: str) -> Iterator[_DecodedStretch]:
+def _base64_stretch(start: int, end: int, decoded_text: str) -> Iterator[_DecodedStretch]:
     if decoded_text and not PSEUDONYM.fullmatch(decoded_text):
         yield _DecodedStretch(start, end, "base64", decoded_text)

@@ -23,7 +23,7 @@ _PERCENT: Final = re.compile(
     r"|%[cdCD][0-9a-fA-F]%[89abAB][0-9a-fA-F]|%[0-9a-fA-F]{2}"
 )
 """Matches a character in UTF-8, or else a single byte."""
-_BLANKS: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_WHITE_SPACE: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class UnescapedText(NamedTuple):
@@ -42,22 +42,22 @@ class UnescapedText(NamedTuple):
         """Whether anything other than escapes was decoded."""
         return bool(self.encoding)
 
-    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+    def original_secrets(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields the secrets found in `text`, with their positions in the original."""
         for start, end, kind, inner in secrets:
-            original_start, original_end = self._place(start), self._place(end)
+            original_start, original_end = self._original_position(start), self._original_position(end)
             if original_end - original_start != end - start:
                 inner = inner or PlainSecret(kind, self.text[start:end])
                 if self.encoding and not is_encoded(kind):
                     kind = kind_in_encoding(kind, self.encoding)
             yield Secret(original_start, original_end, kind, inner)
 
-    def _place(self, offset: int) -> int:
+    def _original_position(self, offset: int) -> int:
         index = bisect_right(self.starts, offset - 1) - 1
         return offset if index < 0 else self.ends[index] + offset - self.starts[index] - 1
 
 
-class _Unescaping:
+class _UnescapedTextBuilder:
     """Builds an `UnescapedText` piece by piece."""
 
     def __init__(self, text: str) -> None:
@@ -65,40 +65,42 @@ class _Unescaping:
         self._pieces: list[str] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._at = self._size = 0
+        self._copied_end = self._size = 0
 
     def replace(self, start: int, end: int, character: str) -> None:
         """Replaces a stretch after the previous one with one character."""
-        self._pieces += self._text[self._at : start], character
-        self._size += start - self._at
+        self._pieces += self._text[self._copied_end : start], character
+        self._size += start - self._copied_end
         self._starts.append(self._size)
         self._ends.append(end)
         self._size += 1
-        self._at = end
+        self._copied_end = end
 
     def result(self, encoding: str = "") -> UnescapedText | None:
         """Returns the text, or None if nothing was replaced."""
         if not self._starts:
             return None
-        return UnescapedText("".join([*self._pieces, self._text[self._at :]]), self._starts, self._ends, encoding)
+        return UnescapedText(
+            "".join([*self._pieces, self._text[self._copied_end :]]), self._starts, self._ends, encoding
+        )
 
 
-def unescaped(text: str) -> UnescapedText | None:
+def unescape(text: str) -> UnescapedText | None:
     """Returns a text without its JSON escapes and colour codes, or None if it has none."""
     if "\\" not in text and "\x1b" not in text:
         return None
-    unescaping = _Unescaping(text)
+    unescaping = _UnescapedTextBuilder(text)
     for match in _ESCAPE.finditer(text):
         start = match.start() + (_literal_backslashes(match[0].index("u")) if match["code"] else 0)
         unescaping.replace(start, match.end(), _character(match["code"], match["letter"]))
     return unescaping.result()
 
 
-def percent_decoded(text: str) -> UnescapedText | None:
+def decode_percent(text: str) -> UnescapedText | None:
     """Decodes the percent-encoded words of a text, and puts a line end between them; returns None if there are none."""
     if "%" not in text:
         return None
-    unescaping = _Unescaping(text)
+    unescaping = _UnescapedTextBuilder(text)
     last_end = 0
     for word in _PERCENT_WORD.finditer(text):
         if word.start() > last_end:
@@ -120,6 +122,6 @@ def _literal_backslashes(count: int) -> int:
 
 def _character(code: str | None, letter: str | None) -> str:
     if letter is not None:
-        return _BLANKS.get(letter, letter)
+        return _WHITE_SPACE.get(letter, letter)
     char = " " if code is None else chr(int(code, 16))
     return char if char >= " " and not "\ud800" <= char <= "\udfff" else " "

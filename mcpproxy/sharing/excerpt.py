@@ -21,7 +21,7 @@ from captures.repair import gap
 from mcpproxy.sharing.records import KNOWN_TYPES
 
 _OPENING: Final = frozenset({"initialize", "notifications/initialized", "server/discover"})
-_NO_TRAFFIC: Final = frozenset({"header", "eof", "process", "signal", "gap", "close"})
+_NOT_TRAFFIC: Final = frozenset({"header", "eof", "process", "signal", "gap", "close"})
 
 
 @dataclass
@@ -38,19 +38,19 @@ class Excerpt:
     """Stderr and records of unknown type before this stamp are left out."""
     is_by_time: bool = True
     """Whether only the time selects, and no filter. Then stderr and records of unknown type can stay."""
-    left_out: int = 0
+    left_out_count: int = 0
     """The number of records left out so far."""
-    unknown_left_out: int = 0
+    left_out_unknown_count: int = 0
     """The number of these records that have an unknown type."""
 
     def __call__(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yields the records that stay, and gaps in place of the others."""
         gap_records: list[Record] = []
         for record in records:
-            if not self._takes(record):
-                self.left_out += 1
-                self.unknown_left_out += record.rec not in KNOWN_TYPES
-                gap_records.append(record._replace(line=b"", members=_counted(record)))
+            if not self._includes(record):
+                self.left_out_count += 1
+                self.left_out_unknown_count += record.rec not in KNOWN_TYPES
+                gap_records.append(record._replace(line=b"", members=_gap_members(record)))
                 continue
             if gap_records:
                 yield _gap(gap_records)
@@ -59,9 +59,9 @@ class Excerpt:
         if gap_records:
             yield _gap(gap_records)
 
-    def _takes(self, record: Record) -> bool:
+    def _includes(self, record: Record) -> bool:
         values = record.members
-        if record.rec in _NO_TRAFFIC:
+        if record.rec in _NOT_TRAFFIC:
             return True
         if record.rec == "frame":
             return record.seq in self.frames
@@ -76,7 +76,7 @@ class Excerpt:
         return self.is_by_time and record.t_ns >= self.since_ns
 
 
-def _counted(record: Record) -> dict[str, object]:
+def _gap_members(record: Record) -> dict[str, object]:
     """Returns the members of a record that are needed to count it in a gap."""
     size = record.members.get("size")
     return {"dir": record.members.get("dir"), "size": size if type(size) is int else 0}
@@ -126,7 +126,7 @@ def excerpt(capture: Capture, message_filter: Filter | None, last_ns: int | None
         elif isinstance(item, Frame) and isinstance(record, Record) and "parts" in record.members:
             parts = open_parts.pop(stream_of(record.members), [])
             selection.excerpt.parts.update(dict.fromkeys(parts, item.seq))
-        selection.take(step)
+        selection.add_step(step)
     selection.finish()
     return selection.excerpt
 
@@ -137,48 +137,48 @@ class _Selection:
     def __init__(self, only: Filter | None, since_ns: int, reading: Reading) -> None:
         self._is_open = reading.is_growing
         self.excerpt = Excerpt(since_ns=since_ns, is_by_time=only is None)
-        self._only = only
+        self._filter = only
         self._since_ns = since_ns
         self._fold = reading.fold
 
-    def take(self, step: Step) -> None:
+    def add_step(self, step: Step) -> None:
         """Selects the messages of the next step."""
         for context in step.messages:
             call = context.answered
             if call is None:
-                if _opens(context.message) or self._wants(context):
-                    self._keep(context.message)
+                if _is_handshake(context.message) or self._selects(context):
+                    self._keep_frames(context.message)
                 continue
             has_kept_request = not self.excerpt.frames.isdisjoint(frame.seq for frame in call.request.frames)
             if (
                 has_kept_request
-                or self._wants(context)
-                or (self._is_late(context.message) and self._wants_request(call))
+                or self._selects(context)
+                or (self._is_late(context.message) and self._selects_call(call))
             ):
-                self._keep(call.request)
-                self._keep(context.message)
+                self._keep_frames(call.request)
+                self._keep_frames(context.message)
 
     def finish(self) -> None:
         """Selects unanswered requests at the end of the capture, when their outcome is known."""
         for call in self._fold.open_calls():
-            if call.session is not None and self._is_late(call.request) and self._wants_request(call):
-                self._keep(call.request)
+            if call.session is not None and self._is_late(call.request) and self._selects_call(call):
+                self._keep_frames(call.request)
 
-    def _wants(self, context: MessageContext) -> bool:
-        return self._is_late(context.message) and (self._only is None or self._only.matches(facts_of(context)))
+    def _selects(self, context: MessageContext) -> bool:
+        return self._is_late(context.message) and (self._filter is None or self._filter.matches(facts_of(context)))
 
-    def _wants_request(self, call: Call) -> bool:
-        return self._only is None or self._only.matches(facts_of_call(call, is_open=self._is_open))
+    def _selects_call(self, call: Call) -> bool:
+        return self._filter is None or self._filter.matches(facts_of_call(call, is_open=self._is_open))
 
     def _is_late(self, message: Message) -> bool:
         return message.frames[-1].t_ns >= self._since_ns
 
-    def _keep(self, message: Message) -> None:
+    def _keep_frames(self, message: Message) -> None:
         for frame in message.frames:
             self.excerpt.frames.add(frame.seq)
             if frame.exchange is not None:
                 self.excerpt.exchanges.add(frame.exchange)
 
 
-def _opens(message: Message) -> bool:
+def _is_handshake(message: Message) -> bool:
     return isinstance(message, Request | Notification) and message.method in _OPENING

@@ -27,7 +27,7 @@ class CleanFrames:
         self._states = bytearray()
         """By frame number: unknown, clean or dirty."""
 
-    def note(self, seq: int, *, is_clean: bool) -> None:
+    def note_frame(self, seq: int, *, is_clean: bool) -> None:
         """Notes whether a frame is clean. If two frames have the same number, both must be clean."""
         if not 0 <= seq < MAX_NOTED_FRAMES:
             return
@@ -44,8 +44,8 @@ class FirstPass:
 
     def __init__(self) -> None:
         self.values = KnownValues()
-        self._clean = CleanFrames()
-        self._known = KnownValueSearch()
+        self._clean_frames = CleanFrames()
+        self._known_value_search = KnownValueSearch()
 
     def read(self, capture: Capture, redactor: Redactor, progress: Callable[[int], None]) -> None:
         """Searches a capture.
@@ -62,23 +62,23 @@ class FirstPass:
             item, search = searched_item.item, redactor.search
             if isinstance(item, Frame):
                 is_clean = searched_item.is_parsed and not searched_item.replacements and not search.has_decoded
-                self._clean.note(item.seq, is_clean=is_clean)
+                self._clean_frames.note_frame(item.seq, is_clean=is_clean)
                 searched_bytes += len(item.raw)
                 progress(searched_bytes)
             search.has_decoded = False
-        self._known = KnownValueSearch(self.values)
+        self._known_value_search = KnownValueSearch(self.values)
 
     @property
-    def known(self) -> KnownValueSearch:
+    def known_value_search(self) -> KnownValueSearch:
         """The search for the collected values."""
-        return self._known
+        return self._known_value_search
 
     def is_unchanged(self, frame: Frame) -> bool:
         """Whether a frame is certain to stay unchanged. Does not parse the frame."""
-        if frame.seq not in self._clean or b"\\u00" in frame.raw:
+        if frame.seq not in self._clean_frames or b"\\u00" in frame.raw:
             return False
         try:
             text = frame.raw.decode()
         except UnicodeDecodeError:
             return False
-        return not self._known.may_occur(text)
+        return not self._known_value_search.may_occur(text)

@@ -10,7 +10,7 @@ from typing import Final
 
 from analysis.protocol.methods import METHODS
 from mcpproxy.sharing.kingfisher import Secret
-from mcpproxy.sharing.word_lists import SKELETON
+from mcpproxy.sharing.word_lists import SKELETON_WORDS
 
 _PIECE: Final = re.compile(
     r"(?P<blank>[ \t\r\n\v\f]++)"
@@ -21,7 +21,7 @@ _PIECE: Final = re.compile(
     r"|(?P<other>[^\s\[\]{}:,\"]++)",
     re.DOTALL,
 )
-_KEPT: Final = frozenset({*METHODS, *SKELETON})
+_SKELETON_WORDS: Final = frozenset({*METHODS, *SKELETON_WORDS})
 _META: Final = re.compile(r"io\.modelcontextprotocol/[A-Za-z]{1,40}").fullmatch
 
 
@@ -33,7 +33,7 @@ def secrets_in_fragment(text: str) -> Iterator[Secret]:
         if group == "text":
             end -= match[0].endswith('"') and end - start > 1
             word = text[start + 1 : end]
-            if word and word not in _KEPT and not _META(word):
+            if word and word not in _SKELETON_WORDS and not _META(word):
                 yield Secret(start + 1, end, "unparsed")
         elif group == "other":
             yield Secret(start, end, "unparsed")

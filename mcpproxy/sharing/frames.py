@@ -18,14 +18,14 @@ from mcpproxy.sharing.kingfisher import SearchLimitReached, Secret
 from mcpproxy.sharing.redaction import Redactor, Replacement
 
 BOM: Final = "\ufeff"
-_HARMLESS: Final = re.compile(
+_HARMLESS_LINE: Final = re.compile(
     r"[ \t\r\n\v\f]*|[ \t]*content-length:[ \t]*[0-9]{1,15}[ \t\r;,]*"
     r"|content-type: ?application/vscode-jsonrpc;? ?charset=utf-?8\r*",
     re.IGNORECASE,
 ).fullmatch
 """Matches blank lines, and headers of the Language Server Protocol."""
 _JSON_PUNCTUATION: Final = frozenset('{}[]",')
-_FORMS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
+_PROBLEM_FORMATS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
 """Formats for a pseudonym, one for each problem to keep: not JSON, a byte order mark, not UTF-8, torn, and too deep."""
 
 
@@ -34,7 +34,7 @@ class RedactedBytes(NamedTuple):
 
     raw: bytes
     replacements: list[Replacement]
-    unparsed: str = ""
+    unparsed_reason: str = ""
     """The reason why all bytes were replaced, or searched as plain text; empty if they were parsed."""
     is_same: bool = True
     """Whether the frame's own verdict is unchanged: the same kind, error code and problem."""
@@ -45,9 +45,9 @@ class FrameRedactor:
 
     def __init__(self, redactor: Redactor, *, keep_unparsed: bool) -> None:
         self._redactor = redactor
-        self._keeps = keep_unparsed
+        self._keeps_unparsed = keep_unparsed
 
-    def frame(
+    def redact_frame(
         self,
         raw: bytes,
         direction: Direction,
@@ -74,7 +74,7 @@ class FrameRedactor:
             try:
                 text = raw.decode()
                 start = len(BOM) if text.startswith(BOM) else 0
-                new_raw = (text[:start] + self._redactor.document(text[start:], replacements)).encode(
+                new_raw = (text[:start] + self._redactor.redact_document(text[start:], replacements)).encode(
                     "utf-8", "surrogatepass"
                 )
                 return RedactedBytes(new_raw, replacements, is_same=verdict(new_raw) == original_verdict)
@@ -83,38 +83,38 @@ class FrameRedactor:
             except SearchLimitReached as error:
                 reason = str(error)
         new_raw, replacements = raw, []
-        for new_raw, replacements in self._unparsed(raw):
+        for new_raw, replacements in self._unparsed_candidates(raw):
             if verdict(new_raw) == original_verdict:
                 return RedactedBytes(new_raw, replacements, reason)
         return RedactedBytes(new_raw, replacements, reason, is_same=False)
 
-    def line(self, raw: bytes) -> RedactedBytes:
+    def redact_line(self, raw: bytes) -> RedactedBytes:
         """Redacts a line of stderr, or a part of a frame, without parsing it."""
-        return RedactedBytes(*list(self._unparsed(raw))[-1], "stderr")
+        return RedactedBytes(*list(self._unparsed_candidates(raw))[-1], "stderr")
 
-    def _unparsed(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:
+    def _unparsed_candidates(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:
         """Yields candidates to replace bytes that were not parsed, from the most informative to the most general."""
         text = raw.decode("utf-8", "surrogateescape")
-        if _HARMLESS(text):
+        if _HARMLESS_LINE(text):
             yield raw, []
             return
-        if self._keeps:
+        if self._keeps_unparsed:
             replacements: list[Replacement] = []
-            yield self._redactor.text(text, replacements).encode("utf-8", "surrogateescape"), replacements
+            yield self._redactor.redact_text(text, replacements).encode("utf-8", "surrogateescape"), replacements
             return
         if text.lstrip(" \t\r")[:1] in _JSON_PUNCTUATION:
             replacements = []
             yield (
-                self._redactor.replaced(text, secrets_in_fragment(text), replacements).encode(
+                self._redactor.replace_secrets(text, secrets_in_fragment(text), replacements).encode(
                     "utf-8", "surrogateescape"
                 ),
                 replacements,
             )
         replacements = []
-        pseudonym = self._redactor.replaced(text, [Secret(0, len(text), "unparsed")], replacements).encode(
+        pseudonym = self._redactor.replace_secrets(text, [Secret(0, len(text), "unparsed")], replacements).encode(
             "utf-8", "surrogateescape"
         )
-        for template in _FORMS if replacements else (b"%b",):
+        for template in _PROBLEM_FORMATS if replacements else (b"%b",):
             yield template % pseudonym, replacements
         if len(raw) > MAX_READER_JUDGED_BYTES:
             yield pseudonym.ljust(len(raw), b"."), replacements

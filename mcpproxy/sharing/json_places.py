@@ -82,7 +82,7 @@ def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
     Raises:
         NotJson: the text is not JSON; the tokens before the error have been yielded.
     """
-    reader = _Reader(base)
+    reader = _StructureTracker(base)
     position = 0
     while True:
         match = _TOKEN.match(text, position)
@@ -91,15 +91,15 @@ def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
         position = match.end()
         kind = match.lastgroup
         if kind == "end":
-            if reader.wanted != "value" or reader.stack or not reader.has_value:
+            if reader.expected != "value" or reader.stack or not reader.has_value:
                 raise NotJson(position)
             return
         if kind == "punctuation":
-            reader.punctuation(match["punctuation"])
+            reader.add_punctuation(match["punctuation"])
         elif kind == "string":
             token = match["string"]
-            decoded_text = decoded(token)
-            is_name = reader.wanted in ("name", "first")
+            decoded_text = decode_string(token)
+            is_name = reader.expected in ("name", "first")
             if is_name:
                 reader.begin_member(decoded_text)
             yield JsonToken(position - len(token), position, decoded_text, reader.path, is_name, True, reader.name)
@@ -112,7 +112,7 @@ def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
             reader.end_value()
 
 
-class _Reader:
+class _StructureTracker:
     """Tracks the position of the next token in the structure of a JSON text."""
 
     def __init__(self, base: Path) -> None:
@@ -121,45 +121,45 @@ class _Reader:
         self.path = base
         """The path to the next value."""
         self.name = ""
-        self.wanted = "value"
+        self.expected = "value"
         """What may come next: `value`, `item` (a value or `]`), `name`, `first` (a name or `}`), `colon` or `next`."""
         self.has_value = False
         self._base = base
 
-    def punctuation(self, character: str) -> None:
+    def add_punctuation(self, character: str) -> None:
         """Processes a bracket, a comma or a colon.
 
         Raises:
             NotJson: the character is not allowed here.
         """
-        expected, stack = self.wanted, self.stack
+        expected, stack = self.expected, self.stack
         if character in "[{" and expected in ("value", "item"):
             stack.append((self.path, character == "{", self.name))
             if character == "{":
-                self.wanted = "first"
+                self.expected = "first"
             else:
-                self.path, self.wanted = (self.path, 0), "item"
+                self.path, self.expected = (self.path, 0), "item"
         elif character == ":" and expected == "colon":
-            self.wanted = "value"
+            self.expected = "value"
         elif character == "," and expected == "next":
-            self._comma()
+            self._add_comma()
         elif stack and character == ("}" if stack[-1][1] else "]") and expected in ("first", "item", "next"):
             self.path, _, self.name = stack.pop()
-            self._ended()
+            self._finish_value()
         else:
             raise NotJson(character)
 
-    def _comma(self) -> None:
+    def _add_comma(self) -> None:
         parent, is_object, self.name = self.stack[-1]
         if is_object or self.path is None:
-            self.wanted = "name"
+            self.expected = "name"
         else:
-            self.path, self.wanted = (parent, int(self.path[1]) + 1), "value"
+            self.path, self.expected = (parent, int(self.path[1]) + 1), "value"
 
     def begin_member(self, name: str) -> None:
         """Processes the name of a member."""
         self.name = name
-        self.path, self.wanted = (self.stack[-1][0], name), "colon"
+        self.path, self.expected = (self.stack[-1][0], name), "colon"
 
     def end_value(self) -> None:
         """Processes a string, a number or a constant.
@@ -167,18 +167,18 @@ class _Reader:
         Raises:
             NotJson: no value is allowed here.
         """
-        if self.wanted not in ("value", "item"):
-            raise NotJson(self.wanted)
-        self._ended()
+        if self.expected not in ("value", "item"):
+            raise NotJson(self.expected)
+        self._finish_value()
 
-    def _ended(self) -> None:
+    def _finish_value(self) -> None:
         if self.stack:
-            self.wanted = "next"
+            self.expected = "next"
         else:
-            self.path, self.name, self.wanted, self.has_value = self._base, "", "value", True
+            self.path, self.name, self.expected, self.has_value = self._base, "", "value", True
 
 
-def decoded(token: str) -> str:
+def decode_string(token: str) -> str:
     """Returns the text of a JSON string.
 
     Raises:
@@ -193,7 +193,7 @@ def decoded(token: str) -> str:
     return text
 
 
-def within(token: str, edits: Iterable[Edit], token_start: int) -> list[Edit]:
+def edits_in_json(token: str, edits: Iterable[Edit], token_start: int) -> list[Edit]:
     """Converts edits of a string's text to edits of the JSON text that contains the string.
 
     Args:
@@ -202,7 +202,7 @@ def within(token: str, edits: Iterable[Edit], token_start: int) -> list[Edit]:
         token_start: the offset of the token in the JSON text.
     """
     if "\\" not in token:
-        return [Edit(token_start + 1 + start, token_start + 1 + end, _spelt(text)) for start, end, text in edits]
+        return [Edit(token_start + 1 + start, token_start + 1 + end, _escaped_text(text)) for start, end, text in edits]
     escapes = [(match.start() - 1, match.end() - match.start()) for match in _ESCAPE.finditer(token, 1, len(token) - 1)]
     token_edits: list[Edit] = []
     index = shift = 0  # the next escape, and how many characters the escapes before it add
@@ -215,15 +215,15 @@ def within(token: str, edits: Iterable[Edit], token_start: int) -> list[Edit]:
         return token_start + 1 + offset + shift
 
     for start, end, text in edits:
-        token_edits.append(Edit(position_in_json(start), position_in_json(end), _spelt(text)))
+        token_edits.append(Edit(position_in_json(start), position_in_json(end), _escaped_text(text)))
     return token_edits
 
 
-def _spelt(text: str) -> str:
+def _escaped_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """Applies edits, which must be in order and must not overlap, to a text."""
     pieces: list[str] = []
     position = 0

@@ -18,17 +18,17 @@ from mcpproxy.sharing.placeholders import is_placeholder
 
 _FOLDER: Final = "secret-rules"
 _PUNCTUATION: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""
-_BLANKED: Final = bytes.maketrans(_PUNCTUATION, b" " * len(_PUNCTUATION))
+_BLANK_PUNCTUATION: Final = bytes.maketrans(_PUNCTUATION, b" " * len(_PUNCTUATION))
 _ENDINGS: Final = tuple((mark + blank, b" " + blank) for mark in (b".", b"/") for blank in (b" ", b"\n", mark))
 """Characters that can be part of a token but may also end a word, and their replacements at the end of a word."""
 _COLON_AFTER_TOKEN: Final = re.compile(rb":(?=[ \n:])(?<=[A-Za-z0-9_+/=.-]{16}:)")
 """Matches a colon after a possible token. After a shorter word, the colon may belong between a name and its token."""
 _KEY_BEGINS: Final = b"-----BEGIN"
-_MAX_KEYS: Final = 100
+_MAX_PRIVATE_KEYS: Final = 100
 """Private keys in one text that the rules search for. For each beginning of a key without an end, they scan the rest of
 the text. The patterns in `patterns` find keys, too, in linear time."""
 
-SCAN_S: Final = 10.0
+MAX_SCAN_S: Final = 10.0
 """The time limit for the search of a text. A search of 16 MiB of ordinary text takes a twentieth of a second."""
 
 
@@ -77,9 +77,9 @@ class KingfisherScanner:
             SearchLimitReached: the search takes too long.
         """
         raw = text.encode("utf-8", "replace")  # a lone surrogate counts as one character in both
-        if raw.count(_KEY_BEGINS) > _MAX_KEYS:
+        if raw.count(_KEY_BEGINS) > _MAX_PRIVATE_KEYS:
             raw = raw.replace(_KEY_BEGINS, b" " * len(_KEY_BEGINS))
-        matches = dict.fromkeys(chain(self._found(raw), self._found(_words(raw))))
+        matches = dict.fromkeys(chain(self._scan_bytes(raw), self._scan_bytes(_blank_punctuation(raw))))
         if not matches:
             return []
         is_ascii = len(raw) == len(text)
@@ -91,16 +91,16 @@ class KingfisherScanner:
                 secrets.append(Secret(start, end, kind))
         return secrets
 
-    def _found(self, raw: bytes) -> Iterator[Secret]:
+    def _scan_bytes(self, raw: bytes) -> Iterator[Secret]:
         """Yields the secrets that one search finds, with positions in bytes.
 
         Raises:
             SearchLimitReached: the search takes too long.
         """
         try:
-            findings = self._scanner.scan(raw, timeout=SCAN_S)
+            findings = self._scanner.scan(raw, timeout=MAX_SCAN_S)
         except TimeoutError as error:
-            raise SearchLimitReached(f"it takes more than {SCAN_S:.0f} s to search") from error
+            raise SearchLimitReached(f"it takes more than {MAX_SCAN_S:.0f} s to search") from error
         for finding in findings:
             location = finding.location
             yield Secret(location["start_offset"], location["end_offset"], kind_of(finding.rule_id))
@@ -112,13 +112,13 @@ def kind_of(rule: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _words(raw: bytes) -> bytes:
+def _blank_punctuation(raw: bytes) -> bytes:
     """Replaces the punctuation between words with blanks, so that each word stays at its position.
 
     Many rules expect a token to end with its line, or before a blank, a quote or a semicolon. In prose, a comma or a
     bracket may follow it. (`re.sub` would take twenty times the memory of the text.)
     """
-    words = raw.translate(_BLANKED) + b"\n"
+    words = raw.translate(_BLANK_PUNCTUATION) + b"\n"
     for mark, blanks in _ENDINGS:
         words = words.replace(mark, blanks)
     if not _COLON_AFTER_TOKEN.search(words):

@@ -17,13 +17,13 @@ from urllib.parse import unquote
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from analysis.protocol.methods import METHODS
-from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBERS, kind_in_encoding
+from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBER_KINDS, kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.passwords import follows_password
 from mcpproxy.sharing.patterns import is_harmless_host
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
-from mcpproxy.sharing.word_lists import ACCOUNTS, FAMOUS_HOSTS, FILE_ENDINGS, NO_PASSWORDS, OBJECTS
+from mcpproxy.sharing.word_lists import COMMON_ACCOUNTS, FAMOUS_HOSTS, FILE_ENDINGS, NON_PASSWORDS, OBJECT_NAMES
 
 MAX_VALUES: Final = 10_000
 """Values to search for. A capture can contain any number."""
@@ -45,15 +45,15 @@ words of at least 16 characters of base64, or 24 hexadecimal digits."""
 _MAX_COUNTED: Final = 200_000
 """Different values that are counted after they were left out."""
 
-_EXCLUDED_KINDS: Final = PERSONAL_NUMBERS | frozenset(
+_EXCLUDED_KINDS: Final = PERSONAL_NUMBER_KINDS | frozenset(
     {"email", "login-user", "ip-address", "card-number", "user-word", "blob", "client-metadata", "body", "unparsed"}
     | {KNOWN_VALUE}
 )
 """Kinds that are recognised everywhere by their form, and kinds that are replaced only because of their position. The
 user in a login, for example, is often a word, such as `sys`."""
-_IDENTIFIERS: Final = ("-id", "-name", "-username", "-domain", "-url")
+_IDENTIFIER_KIND_ENDINGS: Final = ("-id", "-name", "-username", "-domain", "-url")
 """Endings of the catalogue's kinds that are not secret, such as the name of an account."""
-_PRECAUTIONS: Final = frozenset({"url-parameter"})
+_PRECAUTION_KINDS: Final = frozenset({"url-parameter"})
 """Kinds whose values may be anything, and are searched for only if they look random."""
 _HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}", re.ASCII).fullmatch
 _MAX_HOST_CHARS: Final = 253
@@ -66,10 +66,10 @@ _NUMBER: Final = re.compile(
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9:.,]+(?:z|[+-][0-9:]+)?"
 ).fullmatch
 """Matches a number, a version or a time, in lower case."""
-_BETWEEN_WORDS: Final = dict.fromkeys(map(ord, "-_./: "))
+_NO_SEPARATORS: Final = dict.fromkeys(map(ord, "-_./: "))
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?:\.[A-Za-z_$][A-Za-z0-9_$]*)*").fullmatch
 _CAMEL_WORD: Final = re.compile(r"[A-Z]?[a-z]{2,}")
-_SHARE_OF_WORDS: Final = 0.8
+_MIN_WORD_SHARE: Final = 0.8
 """The part of an identifier's letters that must belong to words. In random text, few do."""
 _MAX_DIGITS: Final = 6
 """The number of digits in an identifier."""
@@ -81,7 +81,7 @@ _MIN_RANDOM_CHARS: Final = 16
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _BORDER: Final = re.compile(r"\b", re.ASCII)
 _BORDER_CHARACTER: Final = "\x00"
-_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_ASCII_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 """For `str.translate`: unlike `str.lower`, it never changes the length of a text, so positions stay valid."""
 _CORE: Final = re.compile(r"[a-z0-9_.-]+")
 """Matches characters that JSON never escapes."""
@@ -92,11 +92,11 @@ def is_distinctive(value: str) -> bool:
     lower_value = value.lower()
     if not MIN_VALUE_CHARS <= len(value) <= MAX_VALUE_CHARS or PSEUDONYM.search(value) or _ADDRESS(value):
         return False
-    if lower_value in NO_PASSWORDS or is_harmless(value) or value in METHODS or _NUMBER(lower_value):
+    if lower_value in NON_PASSWORDS or is_harmless(value) or value in METHODS or _NUMBER(lower_value):
         return False
     if any("\ud800" <= character <= "\udfff" for character in value):
         return False
-    letters = value.translate(_BETWEEN_WORDS)
+    letters = value.translate(_NO_SEPARATORS)
     if letters.isalpha():
         return len(letters) >= MIN_LETTERS and not holds_secret(value)
     return any(char.isalnum() for char in value)
@@ -109,7 +109,7 @@ def _is_identifier(value: str) -> bool:
     words = _CAMEL_WORD.findall(value)
     letters = sum(character.isalpha() for character in value)
     digits = sum(character.isdigit() for character in value)
-    return len(words) > 1 and digits <= _MAX_DIGITS and sum(map(len, words)) >= _SHARE_OF_WORDS * letters
+    return len(words) > 1 and digits <= _MAX_DIGITS and sum(map(len, words)) >= _MIN_WORD_SHARE * letters
 
 
 def _is_mixed(value: str) -> bool:
@@ -125,7 +125,7 @@ def is_distinctive_host(host: str) -> bool:
         len(host) >= MIN_VALUE_CHARS
         and _HOST(lower_host) is not None
         and not is_harmless_host(lower_host)
-        and first_label not in OBJECTS
+        and first_label not in OBJECT_NAMES
         and other_labels not in FILE_ENDINGS
         and lower_host.removeprefix("www.") not in FAMOUS_HOSTS
     )
@@ -155,14 +155,14 @@ class KnownValues:
             for part in value.split(":", 1):
                 self._add_secret(part)
                 self._add_secret(unquote(part))
-        elif kind in _PRECAUTIONS:
+        elif kind in _PRECAUTION_KINDS:
             if _is_random(value):
                 self._add_secret(value)
         elif kind == "assigned-secret" and _is_identifier(value):
             # `key: Uint8Array` is not a password, but `password=Qwe9rtyMoth4` is one.
             if follows_password(text, secret.start) and _is_mixed(value):
                 self._add_secret(value)
-        elif kind not in _EXCLUDED_KINDS and not kind.endswith(_IDENTIFIERS):
+        elif kind not in _EXCLUDED_KINDS and not kind.endswith(_IDENTIFIER_KIND_ENDINGS):
             self._add_secret(value)
 
     @property
@@ -181,7 +181,7 @@ class KnownValues:
         names = (
             name
             for name, _ in self._users.most_common()
-            if len(name) >= MIN_USER_CHARS and name not in ACCOUNTS and not name.isdigit()
+            if len(name) >= MIN_USER_CHARS and name not in COMMON_ACCOUNTS and not name.isdigit()
         )
         return frozenset(islice(names, MAX_USER_NAMES))
 
@@ -231,19 +231,19 @@ class KnownValueSearch:
         self._hosts = frozenset(values.hosts)
         self._kinds: dict[str, str] = {}
         for value in (*values.hosts, *values.secrets):
-            self._kinds.setdefault(lowered(value), KNOWN_VALUE)
+            self._kinds.setdefault(lower_case(value), KNOWN_VALUE)
         values_to_encode = [user for user in values.users if len(user) >= MIN_ENCODED_USER_CHARS]
         values_to_encode += [value for value in (*values.hosts, *values.secrets) if len(value) <= _MAX_UNDECODED_CHARS]
         for value in values_to_encode:
             raw = value.encode("utf-8", "surrogatepass")
             encoded_once = b64encode(raw)
             for base64 in (encoded_once.decode(), b64encode(encoded_once).decode()):
-                for spelling in (lowered(base64), lowered(base64.rstrip("="))):
+                for spelling in (lower_case(base64), lower_case(base64.rstrip("="))):
                     self._kinds.setdefault(spelling, kind_in_encoding(KNOWN_VALUE, "base64"))
             self._kinds.setdefault(raw.hex(), kind_in_encoding(KNOWN_VALUE, "hexadecimal"))
         self._patterns = list(self._kinds)
         self._automaton = _automaton(self._patterns)
-        self._at_borders: AhoCorasick | None = None
+        self._border_automaton: AhoCorasick | None = None
         cores = {_core(value) for value in (*self._patterns, *values.users)}
         self._has_no_core = "" in cores
         self._cores = _automaton(sorted(cores - {""}))
@@ -252,7 +252,7 @@ class KnownValueSearch:
         """Yields the stretches of a text that are known values."""
         if self._automaton is None:
             return
-        lower_text = lowered(text)
+        lower_text = lower_case(text)
         matches = _matches(self._automaton, lower_text)
         if not matches:
             return
@@ -270,7 +270,7 @@ class KnownValueSearch:
         """
         if self._has_no_core:
             return True
-        return self._cores is not None and bool(_matches(self._cores, lowered(text)))
+        return self._cores is not None and bool(_matches(self._cores, lower_case(text)))
 
     def is_host(self, value: str) -> bool:
         """Whether a known value is a known host, or a subdomain of one."""
@@ -281,13 +281,13 @@ class KnownValueSearch:
 
     def _secrets_at_borders(self, lower_text: str) -> Iterator[Secret]:
         """Yields the same as `secrets`. Inserts a character at each word border, which takes twenty times as long."""
-        if self._at_borders is None:
+        if self._border_automaton is None:
             marked_patterns = [_BORDER.sub(_BORDER_CHARACTER, pattern) for pattern in self._patterns]
-            self._at_borders = _automaton(marked_patterns)
-        assert self._at_borders is not None
+            self._border_automaton = _automaton(marked_patterns)
+        assert self._border_automaton is not None
         borders = [match.start() + index for index, match in enumerate(_BORDER.finditer(lower_text))]
         """The offsets of the inserted characters."""
-        for pattern, start, end in _matches(self._at_borders, _BORDER.sub(_BORDER_CHARACTER, lower_text)):
+        for pattern, start, end in _matches(self._border_automaton, _BORDER.sub(_BORDER_CHARACTER, lower_text)):
             # The border characters before a position do not count: they are not in the text.
             text_start, text_end = start - bisect_left(borders, start), end - bisect_left(borders, end)
             yield from self._secret(lower_text, self._patterns[pattern], text_start, text_end)
@@ -317,9 +317,9 @@ def _start_of_host(lower_text: str, host_start: int) -> int:
     )
 
 
-def lowered(text: str) -> str:
+def lower_case(text: str) -> str:
     """Returns a text in lower case, with the same length."""
-    return text.lower() if text.isascii() else text.translate(_LOWER)
+    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
 
 
 def _automaton(patterns: list[str]) -> AhoCorasick | None:

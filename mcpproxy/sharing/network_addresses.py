@@ -18,13 +18,13 @@ _IPV6: Final = re.compile(
     r"(?<![0-9A-Za-z:.])(?:[0-9A-Fa-f]{1,4}|(?=::)):[0-9A-Fa-f:]{1,39}+(?:\.[0-9]{1,3}){0,3}+"
     r"(?![0-9A-Za-z_]|\.[0-9])"
 )
-_COLONS: Final = 7
+_MIN_COLONS: Final = 7
 """The number of colons in an IPv6 address without `::`."""
 _IN_USE: Final = re.compile(
     r"(?:200[1-3]|2[4-9a-c][0-9a-f]{2}|f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):", re.IGNORECASE
 ).match
 """Matches the beginning of an assigned, private or link-local address."""
-_CONTEXT: Final = 32
+_CONTEXT_CHARS: Final = 32
 """The number of characters before and after four numbers that may show them to be a version."""
 _BEFORE_VERSION: Final = re.compile(
     r"(?:version|versions|release|firmware|build|(?<![a-z])(?:ver|rev|section|sections|table|figure|fig|clause|chapter"
@@ -44,21 +44,21 @@ _PSEUDONYM_NIBBLE: Final = 15
 """The first four bits of IPv4 addresses that are pseudonyms."""
 
 
-def addresses(text: str) -> Iterator[tuple[int, int]]:
+def private_addresses(text: str) -> Iterator[tuple[int, int]]:
     """Yields the start and end of each network address in a text that is not public.
 
     The end is before any zone, port or prefix length. Of an IPv4-mapped IPv6 address, it yields the IPv4 address.
     """
     ends: set[int] = set()
-    for match in _IPV6.finditer(text) if "::" in text or text.count(":") >= _COLONS else ():
+    for match in _IPV6.finditer(text) if "::" in text or text.count(":") >= _MIN_COLONS else ():
         # After a colon at the end, prose or a port follows.
         candidate = match[0] if re.search("(?<!:)::$", match[0]) else match[0].removesuffix(":")
-        address = _parsed(candidate)
+        address = _parse_address(candidate)
         if isinstance(address, IPv6Address) and _is_in_use(address, candidate) and not _is_public(address):
             ends.add(match.start() + len(candidate))
             yield match.start(), match.start() + len(candidate)
     for match in _IPV4.finditer(text):
-        address = _parsed(match[0])
+        address = _parse_address(match[0])
         is_secret = address is not None and not _is_public(address) and not _is_version(text, match)
         if is_secret and match.end() not in ends:
             yield match.span()
@@ -67,18 +67,18 @@ def addresses(text: str) -> Iterator[tuple[int, int]]:
 @lru_cache(4096)
 def is_address(host: str) -> bool:
     """Whether a host is a network address, with or without brackets."""
-    return (host[:1].isdigit() or ":" in host) and _parsed(host.strip("[]")) is not None
+    return (host[:1].isdigit() or ":" in host) and _parse_address(host.strip("[]")) is not None
 
 
 @lru_cache(4096)
 def is_public_address(host: str) -> bool:
     """Whether a network address reveals nothing: this machine, any machine, an example, or a pseudonym."""
-    address = _parsed(host.strip("[]"))
+    address = _parse_address(host.strip("[]"))
     return address is not None and _is_public(address)
 
 
 @lru_cache(4096)
-def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(text)
     except ValueError:
@@ -106,8 +106,8 @@ def _is_version(text: str, match: re.Match[str]) -> bool:
     numbers = match[0]
     if numbers.startswith(_NEVER_VERSIONS):
         return False
-    prefix = text[max(0, match.start() - _CONTEXT) : match.start()]
-    suffix = text[match.end() : match.end() + _CONTEXT]
+    prefix = text[max(0, match.start() - _CONTEXT_CHARS) : match.start()]
+    suffix = text[match.end() : match.end() + _CONTEXT_CHARS]
     return (
         _BEFORE_VERSION.search(prefix) is not None
         or _AFTER_VERSION(suffix) is not None

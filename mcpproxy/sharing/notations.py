@@ -11,7 +11,7 @@ from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.passwords import is_random
 from mcpproxy.sharing.punctuation import end_of_word
-from mcpproxy.sharing.word_lists import NO_PASSWORDS
+from mcpproxy.sharing.word_lists import NON_PASSWORDS
 
 _MIN_VARIABLE_CHARS: Final = 12
 
@@ -23,7 +23,7 @@ class _Notation(NamedTuple):
     """Every text in this notation contains one of these."""
     pattern: re.Pattern[str]
     """The pattern whose group `value` matches the secret."""
-    holds: Callable[[re.Match[str]], bool]
+    is_secret: Callable[[re.Match[str]], bool]
     """Returns whether a match is a secret."""
 
 
@@ -45,7 +45,7 @@ def _is_under_name(match: re.Match[str]) -> bool:
 
 def _is_password(match: re.Match[str]) -> bool:
     value = _value(match)
-    return not is_harmless(value) and value.lower() not in NO_PASSWORDS
+    return not is_harmless(value) and value.lower() not in NON_PASSWORDS
 
 
 def _is_key(match: re.Match[str]) -> bool:
@@ -55,7 +55,7 @@ def _is_key(match: re.Match[str]) -> bool:
     return len(value) >= _MIN_VARIABLE_CHARS and has_digits_and_letters and "." not in value and is_random(value)
 
 
-def _is_always(_match: re.Match[str]) -> bool:
+def _is_any(_match: re.Match[str]) -> bool:
     return True
 
 
@@ -124,18 +124,18 @@ _NOTATIONS: Final = (
             r"(?<![\w$])(?P<value>\$(?:2[abxy]?\$[0-9]{2}\$[./A-Za-z0-9]{53}"
             r"|(?:1|5|6|y|apr1|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+-]{20,200}+))"
         ),
-        _is_always,
+        _is_any,
     ),
     # https://discord.com/api/webhooks/…/…, https://acme.webhook.office.com/webhookb2/…
     _Notation(
         ("/webhooks/", "/webhookb2/"),
         re.compile(r"/(?:webhooks/(?=[0-9]{15,21}/)|webhookb2/)(?P<value>[\w@/-]{60,400}+)"),
-        _is_always,
+        _is_any,
     ),
 )
 
 
-def noted(text: str) -> Iterator[Secret]:
+def notation_secrets(text: str) -> Iterator[Secret]:
     """Yields the secrets that their notation reveals."""
     for marks, pattern, holds in _NOTATIONS:
         if any(mark in text for mark in marks):

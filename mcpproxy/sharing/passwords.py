@@ -13,7 +13,7 @@ from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
-from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NO_PASSWORDS, OBJECTS, PROSE
+from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NON_PASSWORDS, OBJECT_NAMES, PROSE_WORDS
 
 _ASSIGNED: Final = re.compile(
     r"(?P<name>passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
@@ -32,14 +32,14 @@ _BEFORE_PASSWORD: Final = re.compile(
 _MAX_NAME_CHARS: Final = 24
 _DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
 """Matches the beginning of a value of the environment variables PWD and OLDPWD."""
-_PUBLIC: Final = "publickey"
+_PUBLIC_KEY: Final = "publickey"
 """A `PublicKeyToken`, which is part of the name of a .NET assembly, is not secret."""
 _TOKEN_BEFORE: Final = re.compile(r"(?:^|[\n\"'{\x1f])[ \t]{0,40}|(?:access|api|auth|bearer|bot|refresh|session)[_-]?")
 _MAX_QUOTED_CHARS: Final = 200
-_MAX_READ_AGAIN: Final = 200
+_MAX_REREAD_CHARS: Final = 200
 """The characters at the end of a value that are searched for further names if the value is not a secret."""
-_SHORTEST: Final = 3
-_SHORTEST_TOKEN: Final = 8
+_MIN_PASSWORD_CHARS: Final = 3
+_MIN_TOKEN_CHARS: Final = 8
 _SENTENCE: Final = re.compile(r"[ \t]{1,4}+(?![a-z_.-]{1,40}[=:])[a-z]")
 """Matches a word after a value. Then both are prose, unless the word is the name of the next value."""
 _PHRASE: Final = re.compile(r"[a-z0-9-]{1,30}+(?: [a-z0-9-]{1,30}+){1,24}+(?=[\s\"'\x1f]|$)")
@@ -50,7 +50,7 @@ _PAIR: Final = re.compile(
 _WORDS: Final = re.compile(r"[a-z]+")
 
 
-def assigned(text: str, lower_text: str) -> Iterator[Secret]:
+def assigned_secrets(text: str, lower_text: str) -> Iterator[Secret]:
     """Yields the values that are assigned to names of secrets, and the values of cookies.
 
     Args:
@@ -67,16 +67,16 @@ def assigned(text: str, lower_text: str) -> Iterator[Secret]:
                 position = end_of_secret
             else:
                 # The value may itself be a name, as in `token: token: …`. To stay linear, only its end is read again.
-                position = max(start, end - _MAX_READ_AGAIN)
+                position = max(start, end - _MAX_REREAD_CHARS)
     if "cookie" in lower_text:
-        yield from _cookies(lower_text)
+        yield from _cookie_values(lower_text)
 
 
 def _end_of_secret(text: str, lower_text: str, match: re.Match[str]) -> int:
     """Returns the end of the secret in an assignment, or the start of its value if that is not a secret."""
     start, end = match.span("value")
     is_directory = match["name"] == "pwd" and _DIRECTORY(match["value"])
-    is_public = lower_text.startswith(_PUBLIC, match.start() - len(_PUBLIC))
+    is_public = lower_text.startswith(_PUBLIC_KEY, match.start() - len(_PUBLIC_KEY))
     if is_directory or is_public or _is_code(lower_text, start, end):
         return start
     if is_random(text[start:end]):
@@ -105,7 +105,7 @@ def _is_code(lower_text: str, start: int, end: int) -> bool:
     value = lower_text[start:end]
     if not value.replace(".", "").replace("_", "").isalpha():
         return False
-    return lower_text[end : end + 1] == "(" or value.partition(".")[0] in OBJECTS or value in NO_PASSWORDS
+    return lower_text[end : end + 1] == "(" or value.partition(".")[0] in OBJECT_NAMES or value in NON_PASSWORDS
 
 
 def _end_of_password(lower_text: str, match: re.Match[str]) -> int:
@@ -117,11 +117,11 @@ def _end_of_password(lower_text: str, match: re.Match[str]) -> int:
     if match["quote"]:
         quote_end = lower_text.find(match["quote"], start, start + _MAX_QUOTED_CHARS)
         value = lower_text[start:quote_end]
-        is_prose = "\n" in value or "\x1f" in value or any(word in PROSE for word in _WORDS.findall(value))
+        is_prose = "\n" in value or "\x1f" in value or any(word in PROSE_WORDS for word in _WORDS.findall(value))
         return start if quote_end < 0 or is_prose or _is_placeholder(value) else quote_end
     if match["name"] == "passphrase":
         phrase = _PHRASE.match(lower_text, start)
-        if phrase is not None and not any(word in PROSE for word in phrase[0].split()):
+        if phrase is not None and not any(word in PROSE_WORDS for word in phrase[0].split()):
             return phrase.end()
     value = lower_text[start:end].rstrip(".!?:")
     next_char = lower_text[end : end + 1]
@@ -137,14 +137,14 @@ def _end_of_password(lower_text: str, match: re.Match[str]) -> int:
         and _SENTENCE.match(lower_text, end) is not None
         and not _is_joined_words(value)
     )
-    min_chars = _SHORTEST_TOKEN if is_token else _SHORTEST
+    min_chars = _MIN_TOKEN_CHARS if is_token else _MIN_PASSWORD_CHARS
     return start if len(value) < min_chars or is_code or is_prose or _is_placeholder(value) else start + len(value)
 
 
 def _is_joined_words(value: str) -> bool:
     """Whether a value is at least three words joined by hyphens, as in a generated password, but not `up-to-date`."""
     words = value.split("-")
-    return len(words) > 2 and all(len(word) > 2 and word not in PROSE for word in words)
+    return len(words) > 2 and all(len(word) > 2 and word not in PROSE_WORDS for word in words)
 
 
 def _is_own_name(lower_text: str, start: int) -> bool:
@@ -158,17 +158,21 @@ def _is_placeholder(value: str) -> bool:
     if not value or not any(char.isalnum() for char in value) or value[0] in "$%*.:=/~\\#@&<{":
         return True
     object_name, _, attribute = value.partition(".")
-    is_code = bool(attribute) and (object_name in OBJECTS or "." in attribute)
+    is_code = bool(attribute) and (object_name in OBJECT_NAMES or "." in attribute)
     last_word = value.replace("-", "_").rpartition("_")[2]
-    return value in NO_PASSWORDS or is_code or is_harmless(value) or holds_secret(value) or holds_secret(last_word)
+    return value in NON_PASSWORDS or is_code or is_harmless(value) or holds_secret(value) or holds_secret(last_word)
 
 
-def _cookies(lower_text: str) -> Iterator[Secret]:
+def _cookie_values(lower_text: str) -> Iterator[Secret]:
     position = 0
     while header := _COOKIE.search(lower_text, position):
         position = header.end()
         while pair := _PAIR.match(lower_text, position):
             position = pair.end()
             value = pair["value"]
-            if pair["name"] not in COOKIE_ATTRIBUTES and len(value) > _SHORTEST and not _is_placeholder(value):
+            if (
+                pair["name"] not in COOKIE_ATTRIBUTES
+                and len(value) > _MIN_PASSWORD_CHARS
+                and not _is_placeholder(value)
+            ):
                 yield Secret(*pair.span("value"), "assigned-secret")

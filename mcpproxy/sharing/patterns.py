@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.kingfisher import Secret
-from mcpproxy.sharing.logins import logins
-from mcpproxy.sharing.network_addresses import addresses, is_address, is_public_address
-from mcpproxy.sharing.notations import noted
-from mcpproxy.sharing.passwords import assigned
+from mcpproxy.sharing.logins import login_parts
+from mcpproxy.sharing.network_addresses import is_address, is_public_address, private_addresses
+from mcpproxy.sharing.notations import notation_secrets
+from mcpproxy.sharing.passwords import assigned_secrets
 from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.punctuation import end_of_word
@@ -175,10 +175,10 @@ def credentials(text: str) -> Iterator[Secret]:
         for match in _SCHEME_CREDENTIAL.finditer(lower_text):
             if not _match_challenge_parameter(match["value"]) and not is_placeholder(match["value"]):
                 yield Secret(*match.span("value"), "credential")
-    yield from assigned(text, lower_text)
-    yield from noted(text)
+    yield from assigned_secrets(text, lower_text)
+    yield from notation_secrets(text)
     yield from _url_credentials(text)
-    for start, end, kind in logins(text):
+    for start, end, kind in login_parts(text):
         if kind == "login":
             yield Secret(start, end, kind)
 
@@ -200,7 +200,7 @@ def personal_data(text: str) -> Iterator[Secret]:
         yield Secret(start, end, "user-name")
     yield from _hosts(text)
     yield from _login_data(text)
-    for start, end in addresses(text):
+    for start, end in private_addresses(text):
         yield Secret(start, end, "ip-address")
     for start, end in card_numbers(text):
         yield Secret(start, end, "card-number")
@@ -244,7 +244,7 @@ def _hosts(text: str) -> Iterator[Secret]:
 
 
 def _login_data(text: str) -> Iterator[Secret]:
-    for start, end, kind in logins(text):
+    for start, end, kind in login_parts(text):
         value = text[start:end]
         if kind == "host" and not is_harmless_host(value):
             yield Secret(start, end, "ip-address" if is_address(value) else "host")

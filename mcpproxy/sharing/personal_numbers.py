@@ -41,29 +41,29 @@ _PHONE_WORD: Final = re.compile(
     re.IGNORECASE,
 )
 _MAX_WORD_CHARS: Final = 40
-_TRAILING: Final = " \u00a0\u202f./-("
+_TRAILING_SEPARATORS: Final = " \u00a0\u202f./-("
 _DATE: Final = re.compile(
     r"(?:[0-9]{4}[./-][0-9]{1,2}[./-][0-9]{1,2}|[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4})(?![0-9])"
 ).match
 _DIGITS: Final = range(7, 16)
 """The possible numbers of digits in a telephone number (ITU-T E.164)."""
 _INTERNATIONAL_DIGITS: Final = range(8, 16)
-_COUNTRY: Final = re.compile(
+_INTERNATIONAL_NUMBER: Final = re.compile(
     "1[2-9][0-9]{2}[2-9][0-9]{6}|7[3-9][0-9]{9}|(?:2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]"
     "|(?:2[1-689]|3[578]|42|5[09]|6[7-9]|8[0578]|9[679])[0-9])[0-9]+"
 ).fullmatch
 """Matches the digits of a number with an assigned country code (ITU-T E.164). In zones 1 and 7, its length is fixed."""
 _MIN_DIGITS_IN_A_ROW: Final = 10
 """The digits of a telephone number without separators. A shorter number is more likely an amount."""
-_ROUND: Final = "000000"
+_ROUND_ENDING: Final = "000000"
 """The last digits of a number that is a large amount."""
 _IBAN_START: Final = re.compile(r"(?<![A-Za-z0-9])(?P<country>[A-Z]{2})[0-9]{2}(?=[ \u00a0\u202f-]?[A-Z0-9])")
 _MAC: Final = re.compile(
     r"(?<![0-9A-Za-z_])(?<![0-9A-Fa-f][:-])(?:[0-9A-Fa-f]{2}(?P<by>[:-])(?:[0-9A-Fa-f]{2}(?P=by)){4}[0-9A-Fa-f]{2}"
     r"|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}(?!\.[0-9A-Za-z]))(?![0-9A-Za-z_]|[:-][0-9A-Fa-f])"
 )
-_MAX_OF_TIME: Final = 59
-_NO_DEVICES: Final = frozenset({"f" * 12, "0" * 12})
+_MAX_TIME_PART: Final = 59
+_RESERVED_MAC_DIGITS: Final = frozenset({"f" * 12, "0" * 12})
 
 
 def personal_numbers(text: str) -> Iterator[Secret]:
@@ -98,7 +98,10 @@ def _phones(text: str) -> Iterator[Secret]:
         (_NUMBER, _is_after_phone_word),
     ):
         for match in pattern.finditer(text):
-            start, end = match.start("number"), match.start("number") + len(match["number"].rstrip(_TRAILING))
+            start, end = (
+                match.start("number"),
+                match.start("number") + len(match["number"].rstrip(_TRAILING_SEPARATORS)),
+            )
             if end not in seen_ends and is_phone(text, start, end):
                 yield Secret(start, end, "phone-number")
                 seen_ends.add(end)
@@ -137,7 +140,7 @@ def _is_international(text: str, start: int, end: int) -> bool:
 def _has_country(number: str, digits: str) -> bool:
     """Whether a number after a `+` has a country code, and is not an amount as in `+5000000000 rows`."""
     is_short = len(digits) < _MIN_DIGITS_IN_A_ROW and number == f"+{digits}"
-    return not is_short and _COUNTRY(digits) is not None and not digits.endswith(_ROUND)
+    return not is_short and _INTERNATIONAL_NUMBER(digits) is not None and not digits.endswith(_ROUND_ENDING)
 
 
 def _follows_phone_word(text: str, start: int) -> bool:
@@ -155,13 +158,13 @@ def _is_pseudonym(number: str) -> bool:
 def _ibans(text: str) -> Iterator[tuple[int, int]]:
     for start_match in _IBAN_START.finditer(text):
         length = IBAN_LENGTHS.get(start_match["country"])
-        match = _iban(length).match(text, start_match.start()) if length is not None else None
+        match = _iban_pattern(length).match(text, start_match.start()) if length is not None else None
         if match is not None and is_iban(re.sub("[^A-Z0-9]", "", match[0])):
             yield match.span()
 
 
 @cache
-def _iban(length: int) -> re.Pattern[str]:
+def _iban_pattern(length: int) -> re.Pattern[str]:
     """Returns a pattern for bank accounts with this many characters, with or without spaces."""
     return re.compile(rf"[A-Z]{{2}}[0-9]{{2}}(?:[ \u00a0\u202f-]?[A-Z0-9]){{{length - 4}}}(?![A-Za-z0-9])")
 
@@ -169,8 +172,8 @@ def _iban(length: int) -> re.Pattern[str]:
 def _is_device(address: str) -> bool:
     """Whether a text in the form of a MAC address is one, and not a date, a time, a word or a pseudonym."""
     digits = re.sub("[^0-9a-f]", "", address.lower())
-    if digits in _NO_DEVICES or digits.startswith(MAC_PSEUDONYM):
+    if digits in _RESERVED_MAC_DIGITS or digits.startswith(MAC_PSEUDONYM):
         return False
     if digits.isdigit():
-        return address[2] == ":" and any(int(pair) > _MAX_OF_TIME for pair in address.split(":"))
+        return address[2] == ":" and any(int(pair) > _MAX_TIME_PART for pair in address.split(":"))
     return not digits.isalpha() or address[2] == ":"

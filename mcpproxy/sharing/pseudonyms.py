@@ -33,7 +33,7 @@ _IBAN_PSEUDONYM: Final = "XX00"
 """The beginning of bank accounts that are pseudonyms. This country and these check digits do not exist."""
 
 
-class Pseudonyms:
+class PseudonymGenerator:
     """Computes the pseudonyms of one share."""
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -48,7 +48,7 @@ class Pseudonyms:
         """Returns `hmac:` and 16 hexadecimal digits, the form of redacted secrets in all captures."""
         return PREFIX + self._digest("tag", secret, 8).hex()
 
-    def tag_of(self, secret: bytes) -> str:
+    def tag_of_bytes(self, secret: bytes) -> str:
         """Returns the same as `tag`, for bytes."""
         return self.tag(secret.decode("utf-8", "surrogateescape"))
 
@@ -82,7 +82,7 @@ class Pseudonyms:
 
         All spellings of an address have the same pseudonym.
         """
-        digits = self._digest("ipv6", _normal(address), 12).hex()
+        digits = self._digest("ipv6", _normal_address(address), 12).hex()
         return "2001:db8:" + ":".join(digits[start : start + 4] for start in range(0, 24, 4))
 
     def number(self, digits: str) -> str:
@@ -105,17 +105,17 @@ class Pseudonyms:
         """Returns a telephone number that cannot exist, with as many digits, and the other characters unchanged."""
         digits = re.sub("[^0-9]", "", number)
         stream = int.from_bytes(self._digest("phone", digits, 32))
-        return _filled(number, str.isdigit, PHONE_PSEUDONYM + str(stream))
+        return _fill_characters(number, str.isdigit, PHONE_PSEUDONYM + str(stream))
 
     def iban(self, account: str) -> str:
         """Returns a bank account that cannot exist, with the same length, and the spaces unchanged."""
         stream = int.from_bytes(self._digest("iban", re.sub("[^A-Z0-9]", "", account), 32))
-        return _filled(account, str.isalnum, _IBAN_PSEUDONYM + str(stream))
+        return _fill_characters(account, str.isalnum, _IBAN_PSEUDONYM + str(stream))
 
     def mac(self, address: str) -> str:
         """Returns a locally assigned MAC address, with the separators unchanged."""
         digits = re.sub("[^0-9a-f]", "", address.lower())
-        return _filled(address, str.isalnum, MAC_PSEUDONYM + self._digest("mac", digits, 3).hex())
+        return _fill_characters(address, str.isalnum, MAC_PSEUDONYM + self._digest("mac", digits, 3).hex())
 
     def identifier(self, digits: str) -> str:
         """Returns other hexadecimal digits in the same places, with the other characters unchanged."""
@@ -128,13 +128,13 @@ class Pseudonyms:
         return b64encode(self.tag(data).encode()).decode()
 
 
-def _filled(text: str, is_replaced: Callable[[str], bool], new_chars: str) -> str:
+def _fill_characters(text: str, is_replaced: Callable[[str], bool], new_chars: str) -> str:
     """Replaces some characters of a text with `new_chars`, in order, and from the start again after the last one."""
     remaining_chars = cycle(new_chars)
     return "".join(next(remaining_chars) if is_replaced(char) else char for char in text)
 
 
-def _normal(address: str) -> str:
+def _normal_address(address: str) -> str:
     """Returns an IPv6 address in its shortest spelling, without a zone; any other text in lower case."""
     try:
         return str(IPv6Address(address.partition("%")[0]))

@@ -1,7 +1,8 @@
 """Redaction: finds the secrets in a text or in a JSON document, and replaces exactly their bytes.
 
 Everything else keeps its place and its spelling. JSON and base64 inside strings are decoded. No text raises an
-exception, except that `document` rejects a text that is not JSON or reaches a limit. The time is linear in the text.
+exception, except that `redact_document` rejects a text that is not JSON or reaches a limit. The time is linear in the
+text.
 """
 
 import re
@@ -14,8 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 from mcpproxy.sharing.card_numbers import is_card_number
 from mcpproxy.sharing.encodings import decoded_base64
-from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
-from mcpproxy.sharing.kinds import UNCERTAIN, is_known_value
+from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, apply_edits, edits_in_json, tokens
+from mcpproxy.sharing.kinds import UNCERTAIN_KINDS, is_known_value
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.names import (
@@ -29,9 +30,9 @@ from mcpproxy.sharing.names import (
     is_protocol,
 )
 from mcpproxy.sharing.personal_numbers import is_phone_number
-from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
-from mcpproxy.sharing.search import ChosenText, SecretSearch
-from mcpproxy.sharing.word_lists import META, PROTOCOL
+from mcpproxy.sharing.pseudonyms import PSEUDONYM, PseudonymGenerator
+from mcpproxy.sharing.search import SecretSearch, TextChooser
+from mcpproxy.sharing.word_lists import META_MEMBERS, PROTOCOL_MEMBERS
 
 MAX_JSON_TOKENS: Final = 1_000_000
 """Values and names in one frame, including those of JSON in strings. Each takes some 150 bytes of memory."""
@@ -40,7 +41,7 @@ MAX_NESTED_JSON_DEPTH: Final = 8
 MAX_CLEAN_NAMES: Final = 20_000
 """Names of members without a secret that are remembered."""
 
-_BLOBS: Final = frozenset({"data", "blob"})
+_BLOB_NAMES: Final = frozenset({"data", "blob"})
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
@@ -56,7 +57,7 @@ class Replacement(NamedTuple):
     """The path to it in a JSON document."""
 
 
-class RedactionChoices(ChosenText, Protocol):
+class RedactionChoices(TextChooser, Protocol):
     """The user's choice of texts to replace in addition to the default, and of texts to keep."""
 
     @property
@@ -73,7 +74,7 @@ class RedactionChoices(ChosenText, Protocol):
         """Returns the same choices without the review."""
 
 
-class _PlaceKind(IntEnum):
+class _PlaceMark(IntEnum):
     """How a place in a document is searched."""
 
     PLAIN = 0
@@ -92,30 +93,30 @@ class _DocumentPlaces:
 
     def __init__(self) -> None:
         self.marks = bytearray()
-        """The `_PlaceKind` of each place, in order."""
+        """The `_PlaceMark` of each place, in order."""
         self.starts = array("Q")
         """The offset of each leaf's text in the searched text."""
         self.ends = array("Q")
         self.names: list[str] = []
         """The leaves that are names."""
-        self.is_touched = False
+        self.has_forced_replacement = False
         """Whether any value is replaced regardless of the search."""
         self.secrets: dict[int, list[Secret]] = {}
         """The secrets by the number of their leaf, with positions in its text."""
         self._texts: list[str] = []
         self._size = 0
 
-    def add(self, token: JsonToken) -> None:
+    def add_leaf(self, token: JsonToken) -> None:
         """Adds a leaf."""
         # The name comes before the value, as in a settings file, because many rules look for both.
-        prefix = "" if token.is_name or token.name in _OWN_NAMES else f'{token.name}="'
+        prefix = "" if token.is_name or token.name in _PROTOCOL_NAMES else f'{token.name}="'
         start = self._size + len(prefix)
         end = start + len(token.text)
-        self.marks.append(_PlaceKind.LEAF)
+        self.marks.append(_PlaceMark.LEAF)
         self.starts.append(start)
         self.ends.append(end)
-        self._texts += prefix, token.text, _BEHIND
-        self._size = end + len(_BEHIND)
+        self._texts += prefix, token.text, _LEAF_SEPARATOR
+        self._size = end + len(_LEAF_SEPARATOR)
         if token.is_name:
             self.names.append(token.text)
 
@@ -124,12 +125,12 @@ class _DocumentPlaces:
         """The numbers of places, leaves, names and characters to search so far."""
         return len(self.marks), len(self.starts), len(self.names), self._size
 
-    def back(self, state: tuple[int, int, int, int]) -> None:
+    def restore(self, state: tuple[int, int, int, int]) -> None:
         """Returns to an earlier state, and forgets everything read since."""
         marks, leaves, names, self._size = state
         del self.marks[marks:], self.starts[leaves:], self.ends[leaves:], self.names[names:], self._texts[3 * leaves :]
 
-    def searched(self, search: Callable[[str], Iterable[Secret]]) -> None:
+    def search_leaves(self, search: Callable[[str], Iterable[Secret]]) -> None:
         """Searches all leaves together, once."""
         text = "".join(self._texts)
         self._texts = []
@@ -148,7 +149,7 @@ class Redactor:
 
     def __init__(
         self,
-        pseudonyms: Pseudonyms,
+        pseudonyms: PseudonymGenerator,
         catalogue: KingfisherScanner,
         choices: RedactionChoices,
         *,
@@ -175,34 +176,34 @@ class Redactor:
         """Finds the secrets in texts."""
         self._on_secret = on_secret
         self._choices = choices
-        self.bodies = bodies
+        self.keeps_bodies = bodies
         """Whether values in bodies stay if they are not secret."""
-        self._unparsed = unparsed
-        self._personal = personal
+        self._keeps_unparsed = unparsed
+        self._replaces_personal_numbers = personal
         self._clean_names: set[str] = set()
         self._places_left = MAX_JSON_TOKENS
-        self.renamed: dict[str, str] = {}
+        self.renamed_members: dict[str, str] = {}
         """The pseudonyms of members' names, by name."""
 
-    def text(self, text: str, replacements: list[Replacement], path: Path = None) -> str:
+    def redact_text(self, text: str, replacements: list[Replacement], path: Path = None) -> str:
         """Returns a text with its secrets replaced, or all of it; adds each replacement to `replacements`."""
         try:
             secrets = self.search.secrets(text)
         except SearchLimitReached:
             secrets = [Secret(0, len(text), "unparsed")]
-        return edited(text, self._edits(text, secrets, replacements, path))
+        return apply_edits(text, self._edits(text, secrets, replacements, path))
 
-    def label(self, text: str, replacements: list[Replacement], path: Path = None) -> str:
+    def redact_label(self, text: str, replacements: list[Replacement], path: Path = None) -> str:
         """Redacts the name of a server or a file like a text, and also replaces user names, as in `anna-notes`."""
-        redacted_text = self.text(text, replacements, path)
+        redacted_text = self.redact_text(text, replacements, path)
         words = [
             Secret(*word.span(), "user-word")
             for word in _LABEL_WORD.finditer(redacted_text)
             if self.search.is_user(word[0])
         ]
-        return self.replaced(redacted_text, words, replacements, path)
+        return self.replace_secrets(redacted_text, words, replacements, path)
 
-    def document(self, text: str, replacements: list[Replacement]) -> str:
+    def redact_document(self, text: str, replacements: list[Replacement]) -> str:
         """Returns a JSON text with its secrets replaced; adds each replacement to `replacements`.
 
         Raises:
@@ -212,23 +213,27 @@ class Redactor:
         places = _DocumentPlaces()
         self._places_left = MAX_JSON_TOKENS
         self.search.has_decoded = False
-        self._read(text, None, 0, places)
-        places.searched(self.search.secrets)
-        if not places.secrets and not places.is_touched:
+        self._read_document(text, None, 0, places)
+        places.search_leaves(self.search.secrets)
+        if not places.secrets and not places.has_forced_replacement:
             if not self.search.has_decoded:
                 self._clean_names.update(islice(places.names, max(0, MAX_CLEAN_NAMES - len(self._clean_names))))
             return text
-        return edited(text, self._document_edits(text, None, iter(places.marks), count(), places.secrets, replacements))
+        return apply_edits(
+            text, self._document_edits(text, None, iter(places.marks), count(), places.secrets, replacements)
+        )
 
-    def replaced(self, text: str, secrets: Iterable[Secret], replacements: list[Replacement], path: Path = None) -> str:
+    def replace_secrets(
+        self, text: str, secrets: Iterable[Secret], replacements: list[Replacement], path: Path = None
+    ) -> str:
         """Replaces given secrets in a text, unless the user keeps them; adds each replacement to `replacements`."""
-        return edited(text, self._edits(text, secrets, replacements, path))
+        return apply_edits(text, self._edits(text, secrets, replacements, path))
 
     def pseudonym(self, kind: str, secret: str) -> str:
         """Returns the pseudonym for a secret of a kind."""
-        if kind in _DIGITS and "\\" in secret:  # the digits are written as escapes
+        if kind in _DIGIT_KINDS and "\\" in secret:  # the digits are written as escapes
             return self.pseudonyms.tag(secret)
-        if kind == "known-value" and self.search.known.is_host(secret):
+        if kind == "known-value" and self.search.known_value_search.is_host(secret):
             return self.pseudonyms.host(secret)
         return self._pseudonym_in_form(kind, secret)
 
@@ -258,7 +263,7 @@ class Redactor:
                 return pseudonyms.base64(secret)
         return pseudonyms.tag(secret)
 
-    def _read(self, text: str, base: Path, depth: int, places: _DocumentPlaces) -> None:
+    def _read_document(self, text: str, base: Path, depth: int, places: _DocumentPlaces) -> None:
         """Reads a document and the documents in its strings.
 
         Raises:
@@ -271,27 +276,31 @@ class Redactor:
             if self._places_left < 0:
                 raise SearchLimitReached(f"it holds more than {MAX_JSON_TOKENS:,} values")
             if not token.is_string:
-                places.marks.append(_PlaceKind.PLAIN)
-                places.is_touched = places.is_touched or self._kind_of_number(token) is not None
+                places.marks.append(_PlaceMark.PLAIN)
+                places.has_forced_replacement = places.has_forced_replacement or self._kind_of_number(token) is not None
             elif token.is_name and token.text in self._clean_names:
-                places.marks.append(_PlaceKind.PLAIN)
-            elif token.is_name or not self._is_inner(token, depth, places):
-                places.add(token)
-                if not token.is_name and not places.is_touched:
-                    places.is_touched = self._kind_of_all(token, has_meta=has_meta) is not None
+                places.marks.append(_PlaceMark.PLAIN)
+            elif token.is_name or not self._read_inner_document(token, depth, places):
+                places.add_leaf(token)
+                if not token.is_name and not places.has_forced_replacement:
+                    places.has_forced_replacement = self._kind_of_all(token, has_meta=has_meta) is not None
 
-    def _is_inner(self, token: JsonToken, depth: int, places: _DocumentPlaces) -> bool:
+    def _read_inner_document(self, token: JsonToken, depth: int, places: _DocumentPlaces) -> bool:
         """Reads a string as a document if it contains one; returns whether it does."""
-        if token.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(token.path):
+        if (
+            token.text[:1] not in _DOCUMENT_STARTS
+            or depth >= MAX_NESTED_JSON_DEPTH
+            or self._choices.redacts(token.path)
+        ):
             return False
         if token.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
             return False
         state = places.state
-        places.marks.append(_PlaceKind.INNER)
+        places.marks.append(_PlaceMark.INNER)
         try:
-            self._read(token.text, token.path, depth + 1, places)
+            self._read_document(token.text, token.path, depth + 1, places)
         except NotJson:
-            places.back(state)
+            places.restore(state)
             return False
         return True
 
@@ -313,15 +322,15 @@ class Redactor:
             mark = next(marks)
             string_edits: list[Edit] = []
             if not token.is_string:
-                pseudonym = self._number(token, replacements)
+                pseudonym = self._number_pseudonym(token, replacements)
                 if pseudonym is not None:
                     edits.append(Edit(token.start, token.end, pseudonym))
-            elif mark == _PlaceKind.INNER:
+            elif mark == _PlaceMark.INNER:
                 string_edits = self._document_edits(token.text, token.path, marks, leaves, secrets, replacements)
-            elif mark == _PlaceKind.LEAF:
+            elif mark == _PlaceMark.LEAF:
                 string_edits = self._string_edits(token, secrets.get(next(leaves), ()), replacements, has_meta=has_meta)
             if string_edits:
-                edits += within(text[token.start : token.end], string_edits, token.start)
+                edits += edits_in_json(text[token.start : token.end], string_edits, token.start)
         return edits
 
     def _string_edits(
@@ -335,17 +344,17 @@ class Redactor:
             if is_definition(path, is_name=True):
                 secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
             edits = self._edits(text, secrets, replacements, path)
-            if edits and len(self.renamed) < MAX_CLEAN_NAMES:
-                self.renamed[text] = edited(text, edits)
+            if edits and len(self.renamed_members) < MAX_CLEAN_NAMES:
+                self.renamed_members[text] = apply_edits(text, edits)
             return edits
         kind = self._kind_of_all(token, has_meta=has_meta)
         if kind is None and not secrets:  # nearly all strings; the rest of the function takes longer
             return []
         if is_protocol(path):
-            secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN]
+            secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN_KINDS]
         elif kind is not None:
-            self._report(text, secrets, path)
-            secrets = [Secret(*_after_scheme(text), kind)]
+            self._report_secrets(text, secrets, path)
+            secrets = [Secret(*_credential_span(text), kind)]
         elif is_definition(path):
             secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
         return self._edits(text, secrets, replacements, path)
@@ -358,9 +367,14 @@ class Redactor:
             return "named-secret"
         if has_meta and is_client_metadata(token.path):
             return "client-metadata"
-        if token.name in _BLOBS and _BLOB(token.text) and not self._unparsed and decoded_base64(token.text) is None:
+        if (
+            token.name in _BLOB_NAMES
+            and _BLOB(token.text)
+            and not self._keeps_unparsed
+            and decoded_base64(token.text) is None
+        ):
             return "blob"
-        return None if self.bodies or not is_payload(token.path) else "body"
+        return None if self.keeps_bodies or not is_payload(token.path) else "body"
 
     def _kind_of_number(self, token: JsonToken) -> str | None:
         """Returns the reason for replacing a number, or None."""
@@ -372,11 +386,11 @@ class Redactor:
             return "named-secret"
         if is_card_number(token.text):
             return "card-number"
-        if self._personal and holds_phone_number(token.name) and is_phone_number(token.text):
+        if self._replaces_personal_numbers and holds_phone_number(token.name) and is_phone_number(token.text):
             return "phone-number"
-        return None if self.bodies or not is_payload(token.path) else "body"
+        return None if self.keeps_bodies or not is_payload(token.path) else "body"
 
-    def _number(self, token: JsonToken, replacements: list[Replacement]) -> str | None:
+    def _number_pseudonym(self, token: JsonToken, replacements: list[Replacement]) -> str | None:
         """Returns the pseudonym for a number, or None if the number stays."""
         kind = self._kind_of_number(token)
         if kind is None or self._choices.keeps(kind, token.text, token.path):
@@ -389,8 +403,8 @@ class Redactor:
         """Returns the edits that replace secrets. Overlapping secrets are replaced together."""
         edits: list[Edit] = []
         secrets = list(secrets)
-        self._report(text, secrets, path)
-        for start, end, kind, _ in _apart(secrets):
+        self._report_secrets(text, secrets, path)
+        for start, end, kind, _ in _merge_overlapping(secrets):
             secret = text[start:end]
             if not secret or PSEUDONYM.fullmatch(secret) or self._choices.keeps(kind, secret, path):
                 continue
@@ -399,7 +413,7 @@ class Redactor:
             replacements.append(Replacement(kind, secret, pseudonym, path))
         return edits
 
-    def _report(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
+    def _report_secrets(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
         """Calls `on_secret` with the secrets that the user does not keep."""
         if self._on_secret is not None:
             for secret in secrets:
@@ -407,12 +421,12 @@ class Redactor:
                     self._on_secret(secret, text)
 
 
-_OWN_NAMES: Final = PROTOCOL | META
+_PROTOCOL_NAMES: Final = PROTOCOL_MEMBERS | META_MEMBERS
 """Names that sound like those of secrets, but whose values are harmless."""
-_DIGITS: Final = frozenset({"card-number", "phone-number", "iban", "mac-address", "ip-address"})
+_DIGIT_KINDS: Final = frozenset({"card-number", "phone-number", "iban", "mac-address", "ip-address"})
 """Kinds whose pseudonyms have other digits in the same places."""
-_OPENING: Final = frozenset('{[" \t\r\n')
-_BEHIND: Final = '"\x1f\n'
+_DOCUMENT_STARTS: Final = frozenset('{[" \t\r\n')
+_LEAF_SEPARATOR: Final = '"\x1f\n'
 """Separates leaves in the searched text."""
 
 
@@ -421,7 +435,7 @@ def _may_have_meta(text: str) -> bool:
     return "_meta" in text or "\\u" in text
 
 
-def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
+def _merge_overlapping(secrets: Iterable[Secret]) -> Iterator[Secret]:
     """Yields secrets in order, and one secret in place of several that overlap, with the kind of the longest."""
     merged_secret: Secret | None = None
     longest_size = 0
@@ -439,7 +453,7 @@ def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
         yield merged_secret
 
 
-def _after_scheme(text: str) -> tuple[int, int]:
+def _credential_span(text: str) -> tuple[int, int]:
     """Returns the start and end of the credential after a scheme, or of the whole text if it has no scheme."""
     match = _SCHEME(text)
     return (match.end() if match else 0), len(text)

@@ -10,14 +10,14 @@ from mcpproxy.sharing.capture_search import searched_items
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.json_places import pointer_of
-from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL
+from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_KINDS
 from mcpproxy.sharing.kingfisher import Secret, catalogue
 from mcpproxy.sharing.known_values import KnownValueSearch
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.redaction import Redactor
 
-_SHOWN: Final = 4
-_UNLIKELY: Final = frozenset({"url-parameter", "client-metadata"})
+_MAX_SHOWN_CHARS: Final = 4
+_PRECAUTION_KINDS: Final = frozenset({"url-parameter", "client-metadata"})
 """Kinds that are replaced only as a precaution."""
 
 
@@ -41,9 +41,9 @@ class LikelySecret(NamedTuple):
     """Whether it identifies a person or a host, but gives no access."""
 
 
-def masked(secret: str) -> str:
+def masked_secret(secret: str) -> str:
     """Returns the beginning of a secret: at most four characters, and at most a quarter of it."""
-    return secret[: min(_SHOWN, len(secret) // 4)] + "…"
+    return secret[: min(_MAX_SHOWN_CHARS, len(secret) // 4)] + "…"
 
 
 def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[LikelySecret | Damage]:
@@ -60,7 +60,7 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         known: KnownValueSearch | None = None, on_secret: Callable[[Secret, str], None] | None = None
     ) -> Redactor:
         return Redactor(
-            Pseudonyms(),
+            PseudonymGenerator(),
             catalogue(),
             ShareChoices(),
             bodies=True,
@@ -71,7 +71,7 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         )
 
     first_pass.read(capture, redactor(on_secret=first_pass.values.add), lambda _: None)
-    known = first_pass.known
+    known = first_pass.known_value_search
     is_copy = "redacted_by" in capture.header.members
     for searched_item in searched_items(capture, redactor(known=known), first_pass.is_unchanged):
         if isinstance(searched_item, Damage):
@@ -84,8 +84,8 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         for kind, secret, _, path in searched_item.replacements:
             if is_copy and kind == "named-secret" and secret.isdigit():
                 continue  # the pseudonym of a number looks like any number
-            is_personal = kind in PERSONAL or (kind == KNOWN_VALUE and known.is_host(secret))
-            if kind not in _UNLIKELY and (personal or not is_personal):
+            is_personal = kind in PERSONAL_KINDS or (kind == KNOWN_VALUE and known.is_host(secret))
+            if kind not in _PRECAUTION_KINDS and (personal or not is_personal):
                 yield LikelySecret(
-                    item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret, is_personal
+                    item.seq, rec, pointer_of(path), kind, masked_secret(secret), len(secret), secret, is_personal
                 )

@@ -25,15 +25,15 @@ MAX_DECODINGS: Final = 3
 """Levels of encodings, one inside the other, that are decoded."""
 MAX_DECODED_TIMES: Final = 8
 """The size of all decoded text, as a multiple of the text's size. Text in three encodings takes twice its size."""
-_ALWAYS_DECODED: Final = 1 << 16
+_MIN_DECODED_CHARS: Final = 1 << 16
 """The number of characters that are decoded even if the text is short."""
 _DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
 _USER_WORD: Final = re.compile(r"[A-Za-z0-9_]++(?:[.-][A-Za-z0-9_]++)*+")
-_WITH_PUNCTUATION: Final = frozenset({"ip-address", "url-user"})
+_KINDS_WITH_PUNCTUATION: Final = frozenset({"ip-address", "url-user"})
 """Kinds that can end with punctuation: `fe80::`, `[::1]`, and a password before `@`."""
 
 
-class ChosenText(Protocol):
+class TextChooser(Protocol):
     """The user's regular expressions for texts to replace."""
 
     def matches(self, text: str) -> Iterable[Secret]:
@@ -46,7 +46,7 @@ class SecretSearch:
     def __init__(
         self,
         catalogue: KingfisherScanner,
-        choices: ChosenText,
+        choices: TextChooser,
         known: KnownValueSearch | None = None,
         *,
         blobs: bool,
@@ -61,14 +61,14 @@ class SecretSearch:
             blobs: whether data URIs are reported, although they cannot be searched.
             personal: whether telephone numbers, bank accounts and MAC addresses are found.
         """
-        self.known = known or KnownValueSearch()
+        self.known_value_search = known or KnownValueSearch()
         """Finds the values that were recognised in the capture."""
         self.has_decoded = False
         """Whether anything other than escapes was decoded since this was last reset."""
         self._catalogue = catalogue
         self._choices = choices
-        self._blobs = blobs
-        self._personal = personal
+        self._finds_blobs = blobs
+        self._finds_personal_numbers = personal
 
     def secrets(self, text: str) -> list[Secret]:
         """Returns the secrets in a text, in no particular order; they may overlap.
@@ -76,42 +76,42 @@ class SecretSearch:
         Raises:
             SearchLimitReached: the text has too many secrets, or the search takes too long.
         """
-        return self._searched(text, MAX_DECODINGS, _DecodingLimit(len(text)))
+        return self._search_levels(text, MAX_DECODINGS, _DecodingLimit(len(text)))
 
     def is_user(self, word: str) -> bool:
         """Whether a word is the name of a known user."""
-        return word.lower() in self.known.users
+        return word.lower() in self.known_value_search.users
 
-    def _searched(self, text: str, depth: int, limit: "_DecodingLimit") -> list[Secret]:
-        secrets = list(islice(self._found(text), MAX_FRAME_SECRETS + 1))
+    def _search_levels(self, text: str, depth: int, limit: "_DecodingLimit") -> list[Secret]:
+        secrets = list(islice(self._plain_secrets(text), MAX_FRAME_SECRETS + 1))
         # The text itself is searched as well: an apparent escape may be a folder, as in `C:\Users\nina`.
         for view in views(text) if depth else ():
-            limit.spend(len(view.text))
+            limit.count_decoded(len(view.text))
             self.has_decoded = self.has_decoded or view.is_encoded
-            secrets += view.original(self._searched(view.text, depth - 1, limit))
+            secrets += view.original_secrets(self._search_levels(view.text, depth - 1, limit))
         if len(secrets) > MAX_FRAME_SECRETS:
             raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
-        return _not_ours(text, secrets) if secrets else secrets
+        return _without_pseudonyms(text, secrets) if secrets else secrets
 
-    def _found(self, text: str) -> Iterator[Secret]:
+    def _plain_secrets(self, text: str) -> Iterator[Secret]:
         """Yields the secrets in a text, without decoding it."""
         return chain(
             _without_punctuation(text, chain(self._catalogue.secrets(text), credentials(text), personal_data(text))),
-            personal_numbers(text) if self._personal else (),
+            personal_numbers(text) if self._finds_personal_numbers else (),
             self._data_uris(text),
-            self._users_in(text),
+            self._user_words(text),
             self._choices.matches(text),
-            self.known.secrets(text),
+            self.known_value_search.secrets(text),
         )
 
     def _data_uris(self, text: str) -> Iterator[Secret]:
-        if self._blobs:
+        if self._finds_blobs:
             for uri in _DATA_URI.finditer(text):
                 yield Secret(*uri.span("data"), "blob")
 
-    def _users_in(self, text: str) -> Iterator[Secret]:
+    def _user_words(self, text: str) -> Iterator[Secret]:
         lower_text = text.lower()
-        if not any(user in lower_text for user in self.known.users):
+        if not any(user in lower_text for user in self.known_value_search.users):
             return
         for word in _USER_WORD.finditer(text):
             name = word[0].strip("_")
@@ -126,7 +126,7 @@ def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secre
     """Yields secrets without the punctuation of sentences that end with them."""
     for secret in secrets:
         end = secret.end
-        if secret.kind not in _WITH_PUNCTUATION:
+        if secret.kind not in _KINDS_WITH_PUNCTUATION:
             end = end_of_word(text, secret.start, end)
         if end == secret.end:
             yield secret
@@ -138,20 +138,20 @@ class _DecodingLimit:
     """Limits the number of characters that are decoded for one text."""
 
     def __init__(self, size: int) -> None:
-        self._left = MAX_DECODED_TIMES * size + _ALWAYS_DECODED
+        self._remaining_chars = MAX_DECODED_TIMES * size + _MIN_DECODED_CHARS
 
-    def spend(self, size: int) -> None:
+    def count_decoded(self, size: int) -> None:
         """Counts decoded characters.
 
         Raises:
             SearchLimitReached: there are too many.
         """
-        self._left -= size
-        if self._left < 0:
+        self._remaining_chars -= size
+        if self._remaining_chars < 0:
             raise SearchLimitReached(f"it encodes more than {MAX_DECODED_TIMES} times its size")
 
 
-def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
+def _without_pseudonyms(text: str, secrets: list[Secret]) -> list[Secret]:
     """Returns the secrets that are not pseudonyms or parts of them, because a redacted copy may be shared again."""
     pseudonyms = [match.span() for match in PSEUDONYM.finditer(text)]
     if not pseudonyms:

@@ -30,12 +30,12 @@ from mcpproxy.sharing.excerpt import Excerpt, excerpt
 from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import RedactionChoices, Redactor
-from mcpproxy.sharing.spool import unchanging
+from mcpproxy.sharing.spool import unchanging_capture
 
-BATCH: Final = 1 << 20
+BATCH_BYTES: Final = 1 << 20
 _MAX_SEGMENT_NUMBER: Final = 100_000_000
 """Readers accept no greater number in the name of a file."""
 
@@ -45,13 +45,13 @@ class ShareOptions:
     """How to redact. The defaults are those of the command `share`."""
 
     choices: RedactionChoices = field(default_factory=ShareChoices)
-    bodies: bool = True
+    keeps_bodies: bool = True
     """Whether the values in bodies stay if they are not secret."""
-    keep_unparsed: bool = False
+    keeps_unparsed: bool = False
     """Whether text that cannot be parsed is searched as plain text instead of being replaced whole."""
-    personal: bool = False
+    replaces_personal_numbers: bool = False
     """Whether telephone numbers, bank accounts and MAC addresses are replaced."""
-    only: Filter | None = None
+    message_filter: Filter | None = None
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
     """How long before the end of the capture the copy begins; None for the whole capture."""
@@ -84,20 +84,20 @@ def redacted_copy(source: Path, destination: Path, options: ShareOptions | None 
     """
     options = options or ShareOptions()
     use_orjson()
-    with unchanging(Capture(source)) as capture:
-        return _copied(capture, source, destination, options)
+    with unchanging_capture(Capture(source)) as capture:
+        return _write_copy(capture, source, destination, options)
 
 
-def _copied(capture: Capture, source: Path, destination: Path, options: ShareOptions) -> RedactionAccount:
+def _write_copy(capture: Capture, source: Path, destination: Path, options: ShareOptions) -> RedactionAccount:
     first_pass = FirstPass()
-    pseudonyms, size = Pseudonyms(), capture.size
+    pseudonyms, size = PseudonymGenerator(), capture.size
     collector = Redactor(
         pseudonyms,
         catalogue(),
         options.choices.unreviewed(),
-        bodies=options.bodies,
-        unparsed=options.keep_unparsed,
-        personal=options.personal,
+        bodies=options.keeps_bodies,
+        unparsed=options.keeps_unparsed,
+        personal=options.replaces_personal_numbers,
         on_secret=first_pass.values.add,
     )
     first_pass.read(capture, collector, lambda done: options.progress(done, 2 * size))
@@ -105,34 +105,34 @@ def _copied(capture: Capture, source: Path, destination: Path, options: ShareOpt
         pseudonyms,
         catalogue(),
         options.choices,
-        bodies=options.bodies,
-        unparsed=options.keep_unparsed,
-        personal=options.personal,
-        known=first_pass.known,
+        bodies=options.keeps_bodies,
+        unparsed=options.keeps_unparsed,
+        personal=options.replaces_personal_numbers,
+        known=first_pass.known_value_search,
     )
     if options.renames:
         stem = first_segment(source).name.removesuffix(SUFFIX)
-        destination /= file_name(redactor.label(stem, []))
+        destination /= file_name(redactor.redact_label(stem, []))
     target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=options.replaces))
     account = RedactionAccount(
         path=target,
-        renamed=redactor.renamed,
+        renamed_members=redactor.renamed_members,
         left_out_values=first_pass.values.left_out,
-        keeps_unparsed=options.keep_unparsed,
+        keeps_unparsed=options.keeps_unparsed,
     )
     copier = Copier(
-        FrameRedactor(redactor, keep_unparsed=options.keep_unparsed),
+        FrameRedactor(redactor, keep_unparsed=options.keeps_unparsed),
         RecordRedactor(redactor, options.machine),
         account,
         Reading(rules=Rules() if options.compares else None),
-        staying=None if options.personal else account.staying,
+        staying=None if options.replaces_personal_numbers else account.personal_numbers,
         is_unchanged=first_pass.is_unchanged,
     )
     with new_capture(target, replace=options.replaces) as file:
         _write(file, copier.lines(_records(capture, options, account)))
         if options.compares:
             compare(copier.findings, Path(file.path), account)
-    account.unmatched = options.choices.unmatched
+    account.unmatched_patterns = options.choices.unmatched
     return account
 
 
@@ -144,16 +144,19 @@ def _records(capture: Capture, options: ShareOptions, account: RedactionAccount)
     account.is_damaged = inspection.state == "damaged"
     whole_records = WholeRecords(capture, inspection)
     records: Iterable[Record] = whole_records
-    if options.only is not None or options.last_ns is not None:
-        selection = excerpt(capture, options.only, options.last_ns)
+    if options.message_filter is not None or options.last_ns is not None:
+        selection = excerpt(capture, options.message_filter, options.last_ns)
         records = selection(records)
     for record in records:
         done_bytes += len(record.line) + 1
         options.progress(done_bytes, 2 * size)
         yield record
-    account.out_of_order = whole_records.dropped
+    account.out_of_order_records = whole_records.dropped
     if selection is not None:
-        account.left_out, account.unknown_left_out = selection.left_out, selection.unknown_left_out
+        account.left_out_records, account.left_out_unknown_records = (
+            selection.left_out_count,
+            selection.left_out_unknown_count,
+        )
 
 
 def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
@@ -173,7 +176,7 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
                 file.segment = number
         batch.append(line)
         size += len(line)
-        if size >= BATCH:
+        if size >= BATCH_BYTES:
             file.append(b"".join(batch))
             batch, size = [], 0
     file.append(b"".join(batch))

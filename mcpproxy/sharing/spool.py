@@ -17,11 +17,11 @@ from captures.private_folder import private_folder
 from captures.reader import Capture, open_capture
 from captures.stale_files import lock_temporary
 
-_CHUNK: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def unchanging(capture: Capture) -> Iterator[Capture]:
+def unchanging_capture(capture: Capture) -> Iterator[Capture]:
     """Yields the capture, or, while it is being recorded, a copy of its current content.
 
     The copy is deleted at the end of the block.
@@ -57,6 +57,6 @@ def _copy(segment: Path, target: Path) -> None:
         open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as copy,
     ):
         size = os.fstat(file.fileno()).st_size
-        while size > 0 and (chunk := file.read(min(_CHUNK, size))):
+        while size > 0 and (chunk := file.read(min(_CHUNK_BYTES, size))):
             copy.write(chunk)
             size -= len(chunk)

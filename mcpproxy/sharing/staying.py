@@ -9,24 +9,24 @@ MAX_SEARCHED_BYTES: Final = 16 << 20
 """The part of a copy that is searched. The search of some 6 MB takes a second."""
 
 
-class StayingNumbers:
+class PersonalNumberCounter:
     """Counts the telephone numbers, bank accounts and MAC addresses at the beginning of a copy."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         """The numbers found so far, by kind."""
-        self._left = MAX_SEARCHED_BYTES
+        self._remaining_bytes = MAX_SEARCHED_BYTES
 
     @property
     def is_partial(self) -> bool:
         """Whether the copy is too long to be searched to its end, so that there may be more."""
-        return self._left < 0
+        return self._remaining_bytes < 0
 
-    def count(self, raw: bytes) -> None:
+    def count_numbers(self, raw: bytes) -> None:
         """Counts the numbers in a frame or a line of the copy."""
-        if self._left < 0:
+        if self._remaining_bytes < 0:
             return
-        self._left -= len(raw)
-        if self._left >= 0:
+        self._remaining_bytes -= len(raw)
+        if self._remaining_bytes >= 0:
             text = raw.decode("utf-8", "replace").replace("\\n", " ").replace('\\"', '"')
             self.counts.update(secret.kind for secret in personal_numbers(text))

@@ -30,7 +30,7 @@ SECRET_ENDINGS: Final = tuple(
 SECRET_NUMBERS: Final = _words("password pin otp cvv cvc ssn passcode")
 """Names of members whose values are secrets even if they are numbers."""
 
-HARMLESS: Final = _words("""
+HARMLESS_VALUES: Final = _words("""
     none true false null required optional include omit same-origin basic bearer oauth oauth2 string number yes no
     enabled disabled auto default header query api_key apikey token password secret
 """)
@@ -49,7 +49,7 @@ PLACEHOLDER_NOUNS: Final = _words("""
 PLACEHOLDER_VERBS: Final = _words("insert replace enter paste")
 """The first words of placeholders with an instruction, as in `INSERT_CLIENT_SECRET`."""
 
-NO_PASSWORDS: Final = HARMLESS | _words("""
+NON_PASSWORDS: Final = HARMLESS_VALUES | _words("""
     mandatory needed missing empty unset set invalid incorrect wrong changed expired unknown undefined nil given
     provided specified unspecified secure insecure encrypted hashed plain plaintext weak strong ok failed denied
     accepted supported unsupported deprecated sensitive masked hidden redacted removed placeholder
@@ -59,13 +59,13 @@ NO_PASSWORDS: Final = HARMLESS | _words("""
 """)
 """Values that are not passwords even after `password:` in a text."""
 
-PROSE: Final = _words("""
+PROSE_WORDS: Final = _words("""
     a an the of for to is are was be must may can should will your you our their its his her this that these which
     with without when if and or not used from in on by at as has have contains protects required optional
 """)
 """Words that show a text to be a sentence, not a password."""
 
-OBJECTS: Final = _words("""
+OBJECT_NAMES: Final = _words("""
     self this os process config settings args options opts req request env environ environment ctx context user params
     cfg body form data credentials creds secrets session state props input event values
 """)
@@ -74,35 +74,35 @@ OBJECTS: Final = _words("""
 COOKIE_ATTRIBUTES: Final = _words("path domain expires max-age samesite version priority")
 """The attributes that may follow the value in a `Set-Cookie` header (RFC 6265, section 4.1)."""
 
-ENVELOPE: Final = _words("params result error")
+ENVELOPE_MEMBERS: Final = _words("params result error")
 
-SKELETON: Final = _words("""
+SKELETON_WORDS: Final = _words("""
     jsonrpc 2.0 id method params result error code message data _meta name arguments content type text capabilities
     clientInfo serverInfo protocolVersion version
 """)
 """Words that are kept in a torn message."""
 
-PROTOCOL: Final = _words("""
+PROTOCOL_MEMBERS: Final = _words("""
     name cursor nextCursor progressToken requestId protocolVersion code level taskId status resultType requestState
     stopReason role model mode action type elicitationId
 """)
 """Members of `params`, `result` and `error` that pair messages, or whose values a specification lists."""
 
-PAYLOAD: Final = _words("""
+PAYLOAD_MEMBERS: Final = _words("""
     arguments argument content contents structuredContent messages message data systemPrompt inputResponses values
 """)
 """Members of params, results and errors that contain the texts of users and models."""
 
-PAYLOAD_FORM: Final = _words("type mimeType role uri")
+PAYLOAD_FORM_MEMBERS: Final = _words("type mimeType role uri")
 """Members of the payload that describe the form of the content."""
 
-META: Final = _words("progressToken traceparent tracestate baggage")
+META_MEMBERS: Final = _words("progressToken traceparent tracestate baggage")
 """Members of `_meta` that the specification defines."""
 
 COMMON_USERS: Final = _words("user username you me shared public default runner root node app name")
 """Names in paths of home directories that identify no person."""
 
-ACCOUNTS: Final = _words("""
+COMMON_ACCOUNTS: Final = _words("""
     admin administrator agent api apps azureuser backup bin bitnami build builder centos ci circleci claude cloud code
     codespace coder config core cursor data debian default demo deploy dev developer dist docker docs ec2-user etc
     example fedora file files folder ftp git github gitpod guest home http internal jenkins jovyan lib local mcp media

@@ -22,9 +22,9 @@ from analysis.selection import selected_at_the_end
 from analysis.summary import summarise
 from mcpproxy.check_run.examine import CheckOptions, examined
 from mcpproxy.check_run.result import LocatedFinding, Totals
-from mcpproxy.exporters.otlp.capture import CaptureSpans
-from mcpproxy.exporters.otlp.histograms import Histograms
-from mcpproxy.exporters.trace_events import CaptureEvents, Processes
+from mcpproxy.exporters.otlp.capture import SpanBuilder
+from mcpproxy.exporters.otlp.histograms import DurationHistograms
+from mcpproxy.exporters.trace_events import ProcessNumbers, TraceEventBuilder
 from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
@@ -280,7 +280,7 @@ class InSpan(NamedTuple):
 def in_spans(path: Path) -> dict[int, InSpan]:
     """Returns what the span of the receiving side reports, by the frame number of the request."""
     reading = Reading(path)
-    made = CaptureSpans("0" * 32, reading.fold, Histograms())
+    made = SpanBuilder("0" * 32, reading.fold, DurationHistograms())
     return {
         int(str(span.attributes["mcpproxy.frame"])): InSpan(
             span.end_ns - span.start_ns,
@@ -296,7 +296,7 @@ def in_spans(path: Path) -> dict[int, InSpan]:
 def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
     """Returns the arguments of the slice and its length in microseconds, by the frame number of the request."""
     reading = Reading(path)
-    made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
+    made = TraceEventBuilder("0" * 32, reading.fold, "x", ProcessNumbers(), 0, 0)
     events = [event for step in reading.to_end() for event in made.on_step(step)]
     ends = {event["id"]: event["ts"] for event in events if event["ph"] == "e"}
     return {

@@ -11,7 +11,7 @@ from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.tokens import is_of_session
 
 CANCELLED: Final = "notifications/cancelled"
@@ -21,7 +21,7 @@ MAX_REMEMBERED_REQUESTS: Final = 10_000
 
 _POINTER: Final = "/params/requestId"
 # Enum members are slow to look up.
-_TASK: Final = Outcome.TASK
+_TASK_OUTCOME: Final = Outcome.TASK
 
 
 class NamedRequest(NamedTuple):
@@ -31,7 +31,7 @@ class NamedRequest(NamedTuple):
     key: RequestKey
 
 
-class Cancellation(Rule):
+class CancellationRule(Rule):
     """A rule about the request that a cancellation names."""
 
     methods = frozenset({CANCELLED})
@@ -39,14 +39,14 @@ class Cancellation(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         id_ = named_id(context)
-        return () if id_ is None else self.cancelled(context, id_)
+        return () if id_ is None else self.check_cancellation(context, id_)
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         """Returns findings about a cancellation that names `id_`."""
         raise NotImplementedError
 
 
-class UnknownRequest(Cancellation):
+class UnknownRequest(CancellationRule):
     """A cancellation names a request that was never sent.
 
     **Why it matters.** The receiver ignores it silently, and the call that should stop continues.
@@ -61,14 +61,14 @@ class UnknownRequest(Cancellation):
     needs_session = True
     needs_start = True
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
-        if not _is_unknown(context, id_, self.fold):
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        if not _is_unknown_id(context, id_, self.fold):
             return ()
-        text = f"the {context.message.sender} never sent a request with the id {_cut(id_)}"
+        text = f"the {context.message.sender} never sent a request with the id {_short_id(id_)}"
         return [self.finding(context, text, pointer=_POINTER)]
 
 
-class WrongDirection(Cancellation):
+class WrongDirection(CancellationRule):
     """A side cancels a request that it has received.
 
     **Why it matters.** Only the sender of a request can cancel it; the receiver answers it. The other side drops the
@@ -85,16 +85,16 @@ class WrongDirection(Cancellation):
     needs_start = True
     replaces = ("cancel/unknown-request",)
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         peer = other_side(context.message.sender)
-        open_request = _open_request(context, peer, id_, self.fold) if _is_unknown(context, id_, self.fold) else None
+        open_request = _open_request(context, peer, id_, self.fold) if _is_unknown_id(context, id_, self.fold) else None
         if open_request is None:
             return ()
-        text = f"the {other_side(context.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"
+        text = f"the {other_side(context.message.sender)} sent request {_short_id(id_)}: its receiver cannot cancel it"
         return [self.finding(context, text, pointer=_POINTER, related=(open_request.seq,))]
 
 
-class IdTypeChanged(Cancellation):
+class IdTypeChanged(CancellationRule):
     """A cancellation names the id of an open request, but as another JSON type.
 
     **Why it matters.** `"7"` does not match 7: nothing is cancelled, and no error says so.
@@ -109,7 +109,7 @@ class IdTypeChanged(Cancellation):
     needs_session = True
     replaces = ("cancel/unknown-request", "cancel/wrong-direction")
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         side = context.message.sender
         if (
             context.cancels is not None
@@ -120,11 +120,14 @@ class IdTypeChanged(Cancellation):
         intended_target = _open_request(context, side, converted(id_), self.fold)
         if intended_target is None or context.id_state is not IdState.NEVER_SEEN:
             return ()
-        text = f"request {_cut(intended_target.key.id)} is cancelled as {_cut(id_)}: the id changed its JSON type"
+        text = (
+            f"request {_short_id(intended_target.key.id)} is cancelled as {_short_id(id_)}: the id "
+            "changed its JSON type"
+        )
         return [self.finding(context, text, pointer=_POINTER, related=(intended_target.seq,))]
 
 
-class AlreadyAnswered(Cancellation):
+class AlreadyAnswered(CancellationRule):
     """A cancellation names a request that was answered well before.
 
     **Why it matters.** The work is already done. A sender that cancels now has lost track of its calls: often a timer
@@ -141,7 +144,7 @@ class AlreadyAnswered(Cancellation):
     level = WARNING
     needs_time = True
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         sender = context.message.sender
         target = (
             _request_with_id(context, sender, id_, self.fold)
@@ -151,11 +154,11 @@ class AlreadyAnswered(Cancellation):
         answered_ns = None if target is None else self.fold.tables[sender].answered_ns(target.key)
         if target is None or answered_ns is None or context.message.t_ns <= answered_ns + RACE_NS:
             return ()
-        text = f"request {_cut(id_)} was answered {(context.message.t_ns - answered_ns) / 1e9:.0f} s earlier"
+        text = f"request {_short_id(id_)} was answered {(context.message.t_ns - answered_ns) / 1e9:.0f} s earlier"
         return [self.finding(context, text, pointer=_POINTER, related=(target.seq,))]
 
 
-class Initialize(Cancellation):
+class Initialize(CancellationRule):
     """A client cancels `initialize`.
 
     **Why it matters.** A session cannot begin without `initialize`, and what the server does then is undefined.
@@ -173,7 +176,7 @@ class Initialize(Cancellation):
     sender = "client"
     replaces = ("cancel/already-answered",)
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         target, initialize = _request_with_id(context, "client", id_, self.fold), context.session.initialize
         is_open = context.cancels is not None and context.cancels.method == "initialize"
         if not is_open and (target is None or initialize is None or target.seq != initialize.seq):
@@ -181,7 +184,7 @@ class Initialize(Cancellation):
         return [self.finding(context, "initialize is cancelled", pointer=_POINTER)]
 
 
-class TaskCancelled(Cancellation):
+class TaskCancelled(CancellationRule):
     """A cancellation names a request that asks for a task, or was answered with one.
 
     **Why it matters.** Once there is a task, the request is over, so nothing happens, and the task continues.
@@ -203,15 +206,15 @@ class TaskCancelled(Cancellation):
         return frozenset({"task"}) if hook == "result" else frozenset()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        if context.answered is not None and context.answered.outcome is _TASK:
+        if context.answered is not None and context.answered.outcome is _TASK_OUTCOME:
             task_results: dict[int, tuple[int, int]] = self.state_for(context.session, dict)
             if len(task_results) < MAX_REMEMBERED_REQUESTS:
                 task_results[context.answered.request.seq] = context.message.seq, context.message.t_ns
         return ()
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         if context.cancels is not None and isinstance(member(context.cancels.params, "task"), dict):
-            text = f"request {_cut(id_)} asks for a task: wait for its taskId, then send tasks/cancel"
+            text = f"request {_short_id(id_)} asks for a task: wait for its taskId, then send tasks/cancel"
             return [self.finding(context, text, pointer=_POINTER, related=(context.cancels.seq,), level=WARNING)]
         task_results: dict[int, tuple[int, int]] | None = context.session.memory.get(self.id)
         target = _request_with_id(context, context.message.sender, id_, self.fold) if task_results else None
@@ -221,11 +224,11 @@ class TaskCancelled(Cancellation):
         seq, t_ns = task_result
         if not context.session.has_received(context.message.sender, seq) and context.message.t_ns <= t_ns + RACE_NS:
             return ()  # the result and the cancellation may have crossed
-        text = f"request {_cut(id_)} was answered with a task, which only tasks/cancel can cancel"
+        text = f"request {_short_id(id_)} was answered with a task, which only tasks/cancel can cancel"
         return [self.finding(context, text, pointer=_POINTER, related=(seq,))]
 
 
-class ByServer(Cancellation):
+class ByServer(CancellationRule):
     """A server cancels something other than a `subscriptions/listen`.
 
     **Why it matters.** Since 2026-07-28 servers send no requests, so they have none to cancel. The call that the
@@ -245,7 +248,7 @@ class ByServer(Cancellation):
     sender = "server"
     source = "2026-07-28 basic/patterns/cancellation"
 
-    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+    def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         session = context.session
         if context.cancels is not None and context.cancels.method == LISTEN:
             return ()
@@ -257,7 +260,7 @@ class ByServer(Cancellation):
             is_uncertain = not session.observed_start or session.unjudged.get("client") is not None
             if subscription is not None or is_uncertain:
                 return ()
-        text = f"the server cancels {_cut(id_)}, which is not an open subscriptions/listen"
+        text = f"the server cancels {_short_id(id_)}, which is not an open subscriptions/listen"
         return [self.finding(context, text, pointer=_POINTER, related=() if target is None else (target.seq,))]
 
 
@@ -283,7 +286,7 @@ def _open_request(context: MessageContext, side: Side, id_: Id, fold: Fold) -> N
     return target if target is not None and open_call is not None and open_call.request.seq == target.seq else None
 
 
-def _is_unknown(context: MessageContext, id_: Id, fold: Fold) -> bool:
+def _is_unknown_id(context: MessageContext, id_: Id, fold: Fold) -> bool:
     """Whether no request of the sender ever had this id."""
     sender, session = context.message.sender, context.session
     if context.era == "modern" and sender == "server":
@@ -294,5 +297,5 @@ def _is_unknown(context: MessageContext, id_: Id, fold: Fold) -> bool:
     return is_sure and session.unjudged.get(sender) is None and _request_with_id(context, sender, id_, fold) is None
 
 
-def _cut(id_: Id) -> str:
-    return short(id_.text)
+def _short_id(id_: Id) -> str:
+    return shortened(id_.text)

@@ -11,15 +11,15 @@ from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import ALL, MODERN, MODERN_ERA, NEWEST, REVISIONS, Span, only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
-from analysis.rules.unchanged_content import Words
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.unchanged_content import WordsScope
 
 _MODERN_POINTER: Final = "/params/_meta/" + CLIENT_CAPABILITIES.replace("/", "~1")
 _MAX_CHECKED_NAMES: Final = 1000
 """The most names of one declaration that are checked."""
 _MAX_REPORTED_NAMES: Final = 10
 
-_KNOWN: Final[dict[Side, dict[str, Span]]] = {
+_DEFINED_SPANS: Final[dict[Side, dict[str, Span]]] = {
     "client": {
         "experimental": ALL,
         "roots": ALL,
@@ -39,7 +39,7 @@ _KNOWN: Final[dict[Side, dict[str, Span]]] = {
         "extensions": MODERN_ERA,
     },
 }
-_FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
+_CAPABILITY_FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
     "client": (("roots", "listChanged"),),
     "server": (
         ("prompts", "listChanged"),
@@ -53,17 +53,17 @@ _FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
 class _DeclarationRule(Rule):
     """A rule about the declared capabilities."""
 
-    of: ClassVar[Side | None] = None
+    declarer: ClassVar[Side | None] = None
     """The side whose declarations the rule checks; None for both."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        if self.of not in (None, like.message.sender):
+        if self.declarer not in (None, like.message.sender):
             return False
         if hook == "result":
             return like.message.sender == "server" and method in ("initialize", "server/discover")
         return like.message.sender == "client" and (method == "initialize" or like.era == "modern")
 
-    def decisive_words(self, hook: str, method: str, like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, method: str, like: MessageContext) -> WordsScope | None:
         if hook == "result":
             return "result"
         return "envelope" if like.era == "modern" and method != "initialize" else None
@@ -121,13 +121,15 @@ class NotAnObject(_DeclarationRule):
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterable[Finding]:
         types = {type(value) for value in capabilities.values()}
-        return () if types == {dict} else self._of(context, capabilities, pointer)
+        return () if types == {dict} else self._non_object_findings(context, capabilities, pointer)
 
-    def _of(self, context: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        for name, span in _KNOWN[context.message.sender].items():
+    def _non_object_findings(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
+        for name, span in _DEFINED_SPANS[context.message.sender].items():
             value = capabilities.get(name)
-            if value is not None and not isinstance(value, dict) and _defines(span, context):
-                text = f"the capability {name} is {_kind(value)}, not an object"
+            if value is not None and not isinstance(value, dict) and _is_defined(span, context):
+                text = f"the capability {name} is {_type_text(value)}, not an object"
                 yield self.finding(context, text, pointer=f"{pointer}/{name}")
 
 
@@ -149,10 +151,10 @@ class FlagNotBoolean(_DeclarationRule):
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        for name, flag in _FLAGS[context.message.sender]:
+        for name, flag in _CAPABILITY_FLAGS[context.message.sender]:
             value = member(capabilities.get(name), flag)
             if value is not None and not isinstance(value, bool):
-                text = f"{name}.{flag} is {_kind(value)}, not a boolean"
+                text = f"{name}.{flag} is {_type_text(value)}, not a boolean"
                 yield self.finding(context, text, pointer=f"{pointer}/{name}/{flag}")
 
 
@@ -176,19 +178,19 @@ class UnknownCapability(_DeclarationRule):
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        defined_spans = _KNOWN[context.message.sender]
+        defined_spans = _DEFINED_SPANS[context.message.sender]
         if capabilities.keys() <= defined_spans.keys() and context.rank is None:
             return
         count = 0
         for name in islice(capabilities, _MAX_CHECKED_NAMES):
             span = defined_spans.get(name)
             if span is None:
-                text = f"no revision defines the {context.message.sender} capability {short(name)!r}"
-            elif context.rank is None or _defines(span, context) or _is_legacy(context, name):
+                text = f"no revision defines the {context.message.sender} capability {shortened(name)!r}"
+            elif context.rank is None or _is_defined(span, context) or _is_legacy_tasks(context, name):
                 continue
             else:
-                text = f"the capability {name} is {_when(span)}, not by {REVISIONS[_rank(context) or 0]}"
-            yield self.finding(context, text, pointer=f"{pointer}/{step(short(name))}")
+                text = f"the capability {name} is {_span_text(span)}, not by {REVISIONS[_defining_rank(context) or 0]}"
+            yield self.finding(context, text, pointer=f"{pointer}/{step(shortened(name))}")
             count += 1
             if count == _MAX_REPORTED_NAMES:
                 return
@@ -209,7 +211,7 @@ class ElicitationWithoutMode(_DeclarationRule):
     who = "client"
     versions = since("2025-11-25")
     impact = Impact.WRONG
-    of = "client"
+    declarer = "client"
     source = "2025-11-25 client/elicitation"
 
     def check_capabilities(
@@ -238,7 +240,7 @@ class LegacyTasks(_DeclarationRule):
     versions = MODERN_ERA
     level = WARNING
     impact = Impact.HINT
-    of = "server"
+    declarer = "server"
     methods = frozenset({"server/discover"})
     source = "2026-07-28 changelog (SEP-2663)"
 
@@ -253,29 +255,29 @@ class LegacyTasks(_DeclarationRule):
 # ---- shared by the rules
 
 
-def _rank(context: MessageContext) -> int | None:
+def _defining_rank(context: MessageContext) -> int | None:
     """Returns the rank of the revision that defines capabilities; in the handshake era, at most that era's newest."""
     return context.rank if context.rank is None or context.era == "modern" else min(context.rank, MODERN - 1)
 
 
-def _defines(span: Span, context: MessageContext) -> bool:
-    rank = _rank(context)
+def _is_defined(span: Span, context: MessageContext) -> bool:
+    rank = _defining_rank(context)
     return span == ALL if rank is None else span.first <= rank <= span.last
 
 
-def _is_legacy(context: MessageContext, name: str) -> bool:
+def _is_legacy_tasks(context: MessageContext, name: str) -> bool:
     """Whether `capability/legacy-tasks` reports the capability, at a higher level."""
     return name == "tasks" and isinstance(context.message, Response) and context.era == "modern"
 
 
-def _when(span: Span) -> str:
+def _span_text(span: Span) -> str:
     if span.first == span.last:
         return f"defined by {REVISIONS[span.first]}"
     until = "" if span.last == NEWEST else f" until {REVISIONS[span.last]}"
     return f"defined since {REVISIONS[span.first]}{until}"
 
 
-def _kind(value: object) -> str:
+def _type_text(value: object) -> str:
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, str):

@@ -9,16 +9,16 @@ from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA, only
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.capability.client_capabilities import SETTLED
-from analysis.rules.capability.server_capabilities import knows
+from analysis.rules.capability.client_capabilities import SETTLED_STATES
+from analysis.rules.capability.server_capabilities import knows_declaration
 from analysis.rules.finding import Finding, Impact
 
-_HELD: Final = 100
+_MAX_HELD_MESSAGES: Final = 100
 """The most log messages of a session that are held until the capabilities are known."""
-_TASKS: Final = only("2025-11-25")
+_TASKS_REVISION: Final = only("2025-11-25")
 
 
-class _UndeclaredNotification(Rule):
+class _UndeclaredNotificationRule(Rule):
     """A rule about notifications of a server that need a capability that it did not declare."""
 
     who = "server"
@@ -26,18 +26,18 @@ class _UndeclaredNotification(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         declaration = context.session.declared.get(context.era)
-        method = _notified(context)
+        method = _prefixed_method(context)
         if declaration is None or method not in declaration.gaps:
             return ()
-        return [self.undeclared(context, method, declaration.seq)]
+        return [self.undeclared_finding(context, method, declaration.seq)]
 
-    def undeclared(self, context: MessageContext, method: str, declaration_seq: int) -> Finding:
+    def undeclared_finding(self, context: MessageContext, method: str, declaration_seq: int) -> Finding:
         """Returns the finding that the capability for a method was not declared."""
         text = f"{method} is sent, but {METHODS[method].gate} was not declared"
         return self.finding(context, text, pointer="/method", related=(declaration_seq,))
 
 
-class UndeclaredLogMessages(_UndeclaredNotification):
+class UndeclaredLogMessages(_UndeclaredNotificationRule):
     """A server sends log messages although it did not declare logging.
 
     **Why it matters.** The client does not expect them and never sets a level: they are lost, or shown as errors.
@@ -53,24 +53,28 @@ class UndeclaredLogMessages(_UndeclaredNotification):
     source = "2024-11-05 server/utilities/logging"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        if context.era == "modern" or context.state in SETTLED:
+        if context.era == "modern" or context.state in SETTLED_STATES:
             return super().on_notification(context)
-        if _notified(context) in self.methods:
+        if _prefixed_method(context) in self.methods:
             held_messages: list[MessageContext] = self.state_for(context.session, list)
-            if len(held_messages) < _HELD:
+            if len(held_messages) < _MAX_HELD_MESSAGES:
                 held_messages.append(context)
         return ()
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
         held_messages: list[MessageContext] = self.state_for(context.session, list)
         declaration = context.session.declared.get("handshake")
-        if declaration is not None and "notifications/message" in declaration.gaps and context.session.state in SETTLED:
+        if (
+            declaration is not None
+            and "notifications/message" in declaration.gaps
+            and context.session.state in SETTLED_STATES
+        ):
             for notification in held_messages:
-                yield self.undeclared(notification, "notifications/message", declaration.seq)
+                yield self.undeclared_finding(notification, "notifications/message", declaration.seq)
         held_messages.clear()
 
 
-class UndeclaredListChanged(_UndeclaredNotification):
+class UndeclaredListChanged(_UndeclaredNotificationRule):
     """A server announces that a list has changed, but did not declare that it would.
 
     **Why it matters.** A client that does not expect such notifications keeps its old list.
@@ -93,7 +97,7 @@ class UndeclaredListChanged(_UndeclaredNotification):
     source = "2024-11-05 server/tools, server/resources"
 
 
-class UndeclaredResourceUpdates(_UndeclaredNotification):
+class UndeclaredResourceUpdates(_UndeclaredNotificationRule):
     """A server announces that a resource has changed, but did not declare subscriptions.
 
     **Why it matters.** The client cannot have subscribed, so it does not listen.
@@ -128,7 +132,7 @@ class UndeclaredRootsChanged(Rule):
     impact = Impact.WRONG
     sender = "client"
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     methods = frozenset({"notifications/roots/list_changed"})
     source = "2024-11-05 client/roots"
 
@@ -152,10 +156,10 @@ class UndeclaredTask(Rule):
 
     id = "capability/undeclared-task"
     needs_session = True
-    versions = _TASKS
+    versions = _TASKS_REVISION
     methods = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     source = "2025-11-25 basic/utilities/tasks"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
@@ -171,7 +175,11 @@ class UndeclaredTask(Rule):
         path = f"tasks.requests.{context.method.replace('/', '.')}"
         if context.message.sender == "client":
             declaration = context.session.declared.get("handshake")
-            if declaration is None or not lacks(declaration.capabilities, path) or not knows(context, declaration):
+            if (
+                declaration is None
+                or not lacks(declaration.capabilities, path)
+                or not knows_declaration(context, declaration)
+            ):
                 return
             level = None
         elif context.session.client_capabilities is None or not lacks(context.session.client_capabilities, path):
@@ -194,10 +202,10 @@ class UndeclaredTasksMethod(Rule):
 
     id = "capability/undeclared-tasks-method"
     needs_session = True
-    versions = _TASKS
+    versions = _TASKS_REVISION
     methods = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     source = "2025-11-25 basic/utilities/tasks"
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
@@ -207,7 +215,11 @@ class UndeclaredTasksMethod(Rule):
         gate = METHODS[request.method].gate
         if context.message.sender == "client":
             declaration = context.session.declared.get("handshake")
-            is_gap = declaration is not None and request.method in declaration.gaps and knows(context, declaration)
+            is_gap = (
+                declaration is not None
+                and request.method in declaration.gaps
+                and knows_declaration(context, declaration)
+            )
         else:
             capabilities = context.session.client_capabilities
             is_gap = capabilities is not None and lacks(capabilities, gate)
@@ -219,6 +231,6 @@ class UndeclaredTasksMethod(Rule):
 # ---- shared by the rules
 
 
-def _notified(context: MessageContext) -> str:
+def _prefixed_method(context: MessageContext) -> str:
     """Returns the method of a notification, with its prefix even if the sender left that out."""
     return UNPREFIXED.get(context.method, context.method)

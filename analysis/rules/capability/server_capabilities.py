@@ -15,14 +15,14 @@ from analysis.rules.base import RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.error.codes import params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
 
-_SHOULD: Final = until("2025-03-26")
+_RECOMMENDED_SPAN: Final = until("2025-03-26")
 
 
-class _Undeclared(Rule):
+class _UndeclaredRule(Rule):
     """A rule about requests of a client that need a capability that the server did not declare."""
 
     who = "client"
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING, MODERN_ERA: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING, MODERN_ERA: WARNING}
     sender = "client"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
@@ -30,13 +30,13 @@ class _Undeclared(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         declaration = context.session.declared.get(context.era)
-        if declaration is None or context.method not in declaration.gaps or not knows(context, declaration):
+        if declaration is None or context.method not in declaration.gaps or not knows_declaration(context, declaration):
             return ()
         text = f"{context.method} is requested, but the server did not declare {METHODS[context.method].gate}"
         return [self.finding(context, text, pointer="/method", related=(declaration.seq,))]
 
 
-class UndeclaredTools(_Undeclared):
+class UndeclaredTools(_UndeclaredRule):
     """A client requests tools from a server that declared none.
 
     **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
@@ -54,7 +54,7 @@ class UndeclaredTools(_Undeclared):
     source = "2024-11-05 basic/lifecycle, server/tools"
 
 
-class UndeclaredResources(_Undeclared):
+class UndeclaredResources(_UndeclaredRule):
     """A client requests resources from a server that declared none.
 
     **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
@@ -71,7 +71,7 @@ class UndeclaredResources(_Undeclared):
     source = "2024-11-05 basic/lifecycle, server/resources"
 
 
-class UndeclaredSubscribe(_Undeclared):
+class UndeclaredSubscribe(_UndeclaredRule):
     """A client subscribes to a resource of a server that did not declare subscriptions.
 
     **Why it matters.** The server refuses the request, or accepts it and never sends an update.
@@ -84,13 +84,13 @@ class UndeclaredSubscribe(_Undeclared):
     id = "capability/undeclared-subscribe"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
     replaces = ("capability/undeclared-resources",)
     methods = frozenset({"resources/subscribe", "resources/unsubscribe"})
     source = "2024-11-05 server/resources"
 
 
-class UndeclaredPrompts(_Undeclared):
+class UndeclaredPrompts(_UndeclaredRule):
     """A client requests prompts from a server that declared none.
 
     **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
@@ -107,7 +107,7 @@ class UndeclaredPrompts(_Undeclared):
     source = "2024-11-05 basic/lifecycle, server/prompts"
 
 
-class UndeclaredCompletions(_Undeclared):
+class UndeclaredCompletions(_UndeclaredRule):
     """A client requests completions from a server that declared none.
 
     **Why it matters.** The client may do so at every keystroke of its user, each time for nothing.
@@ -127,7 +127,7 @@ class UndeclaredCompletions(_Undeclared):
     source = "2025-03-26 server/utilities/completion"
 
 
-class UndeclaredLogging(_Undeclared):
+class UndeclaredLogging(_UndeclaredRule):
     """A client sets the log level of a server that did not declare logging.
 
     **Why it matters.** The request fails. It is often the first one after the handshake, and some clients then give up.
@@ -140,7 +140,7 @@ class UndeclaredLogging(_Undeclared):
     id = "capability/undeclared-logging"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
     methods = frozenset({"logging/setLevel"})
     source = "2024-11-05 server/utilities/logging"
 
@@ -189,7 +189,7 @@ class ServedUndeclared(Rule):
         return [self.finding(context, text, pointer="/result", related=(declaration.seq, request.seq))]
 
 
-_SERVED: Final = frozenset(
+_SERVED_BY_SERVERS: Final = frozenset(
     {
         *("tools/list", "prompts/list", "resources/list"),
         *("completion/complete", "logging/setLevel", "resources/subscribe"),
@@ -216,7 +216,7 @@ class DeclaredNotServed(Rule):
     id = "capability/declared-not-served"
     needs_session = True
     levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: WARNING}
-    methods = _SERVED | _SERVED_BY_CLIENTS
+    methods = _SERVED_BY_SERVERS | _SERVED_BY_CLIENTS
     source = "2026-07-28 server/tools; 2024-11-05 basic/lifecycle, client/roots, client/sampling"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
@@ -225,43 +225,43 @@ class DeclaredNotServed(Rule):
         if like.message.sender == "client":
             # In the modern era a server asks in a result, and the client answers in its next request.
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
-        return method in _SERVED and (method != "completion/complete" or like.rank != 0)
+        return method in _SERVED_BY_SERVERS and (method != "completion/complete" or like.rank != 0)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        self.state_for(context.session, _Served).methods.add(context.method)
+        self.state_for(context.session, _MethodOutcomes).methods.add(context.method)
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
         if request is None or code_of(context.message) != METHOD_NOT_FOUND:
             return ()
-        served: _Served = self.state_for(context.session, _Served)
-        if request.method in served.methods:
+        served: _MethodOutcomes = self.state_for(context.session, _MethodOutcomes)
+        if request.method in served.served_methods:
             return ()
-        findings = self._refused(context, request)
-        if request.method not in _OF_ITEMS:
+        findings = self._refusal_findings(context, request)
+        if request.method not in _ITEM_METHODS:
             return findings
-        served.refused.setdefault(request.method, findings)  # the server may still serve another item
+        served.refusals.setdefault(request.method, findings)  # the server may still serve another item
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - it does not matter how the capture ended
-        served: _Served | None = session.memory.get(self.id)
+        served: _MethodOutcomes | None = session.memory.get(self.id)
         if served is None:
             return ()
-        refusals = (findings for method, findings in served.refused.items() if method not in served.methods)
+        refusals = (findings for method, findings in served.refusals.items() if method not in served.served_methods)
         return [finding for findings in refusals for finding in findings]
 
-    def _refused(self, context: MessageContext, request: Request) -> list[Finding]:
+    def _refusal_findings(self, context: MessageContext, request: Request) -> list[Finding]:
         if context.message.sender == "client":
             session = context.session
             capabilities, declaration_seq = session.client_capabilities or {}, session.last_initialize
-            is_refused = not _asks_for_more(request, capabilities) and declaration_seq < request.seq
+            is_refused = not _needs_more_capabilities(request, capabilities) and declaration_seq < request.seq
         else:
             declaration = context.session.declared.get(context.era)
             if declaration is None:
                 return []
             capabilities, declaration_seq = declaration.capabilities, declaration.seq
-            is_refused = not _is_about_one(context, request) and declaration_seq < context.message.seq
+            is_refused = not _is_about_item(context, request) and declaration_seq < context.message.seq
         gate = METHODS[request.method].gate
         if not is_refused or not has(capabilities, gate):
             return []
@@ -269,39 +269,39 @@ class DeclaredNotServed(Rule):
         return [self.finding(context, text, pointer="/error/code", related=(declaration_seq, request.seq))]
 
 
-class _Served:
+class _MethodOutcomes:
     """The methods that were served or refused in a session."""
 
     def __init__(self) -> None:
-        self.methods: set[str] = set()
-        self.refused: dict[str, list[Finding]] = {}
+        self.served_methods: set[str] = set()
+        self.refusals: dict[str, list[Finding]] = {}
         """The findings about the first refusal of each method that is about one item; reported if no item is served."""
 
 
 # ---- shared by the rules
 
-_NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
+_ITEM_NAMES: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
 """The methods that request a single item, each with the member that names the item and the word for it."""
-_OF_ITEMS: Final = frozenset({*_NAMED, "tools/call", "completion/complete"})
+_ITEM_METHODS: Final = frozenset({*_ITEM_NAMES, "tools/call", "completion/complete"})
 
 
-def _is_about_one(context: MessageContext, request: Request) -> bool:
+def _is_about_item(context: MessageContext, request: Request) -> bool:
     """Whether an error is about the item that was requested, not about the method."""
-    if request.method not in _NAMED:
+    if request.method not in _ITEM_NAMES:
         return False
-    (member, kind), text = _NAMED[request.method], text_of(context).replace(request.method, "")
+    (member, kind), text = _ITEM_NAMES[request.method], text_of(context).replace(request.method, "")
     name = params_of(request).get(member)
     return kind in text or (isinstance(name, str) and bool(name) and name.casefold() in text)
 
 
-def _asks_for_more(request: Request, capabilities: dict[str, Any]) -> bool:
+def _needs_more_capabilities(request: Request, capabilities: dict[str, Any]) -> bool:
     """Whether a request needs more from a client than the basic capability for its method."""
     params = params_of(request)
     wants_tools = request.method == "sampling/createMessage" and not {"tools", "toolChoice"}.isdisjoint(params)
     return "task" in params or (wants_tools and not has(capabilities, "sampling.tools"))
 
 
-def knows(context: MessageContext, declaration: Declared) -> bool:
+def knows_declaration(context: MessageContext, declaration: Declared) -> bool:
     """Whether a client had provably read the server's declaration before it sent a request, or had enough time to."""
     if context.era == "handshake" and context.state != "ready":
         return False

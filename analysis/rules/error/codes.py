@@ -30,7 +30,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import Odd
+from analysis.rules.odd import MessageOddity
 from analysis.rules.support.message_text import is_not_json
 from captures.record import Record
 
@@ -58,7 +58,7 @@ class AnError(Rule):
         if code is not None:
             yield self.finding(
                 context,
-                f"an error: {shown(code)}, {_meaning(code, context.method)}",
+                f"an error: {code_text(code)}, {_code_meaning(code, context.method)}",
                 pointer="/error",
                 related=_request_seqs(context),
             )
@@ -86,12 +86,15 @@ class UnknownMethodCode(Rule):
         code, request = code_of(context.message), context.request
         if code is None or request is None or code == METHOD_NOT_FOUND or _is_before_dispatch(context, request, code):
             return
-        reason = _impossible(request, context.rank) or (_unserved(context, request) if code == 0 else None)
+        reason = _why_impossible(request, context.rank) or (_why_unserved(context, request) if code == 0 else None)
         if reason is None:
             return
         is_modern = context.rank is not None and context.rank >= MODERN and request.sender == "client"
         is_grave = is_modern and context.session.server_is_modern and reason != _WRONG_SIDE
-        text = f"{_cut(request.method)} {reason}, but is refused with {shown(code)} instead of {METHOD_NOT_FOUND}"
+        text = (
+            f"{_short_method(request.method)} {reason}, but is refused with {code_text(code)} instead of "
+            f"{METHOD_NOT_FOUND}"
+        )
         level = ERROR if is_grave else WARNING
         yield self.finding(context, text, pointer="/error/code", related=(request.seq,), level=level)
 
@@ -109,19 +112,19 @@ class ParseErrorForValidJson(Rule):
     """
 
     id = "error/parse-error-for-valid-json"
-    oddities = Odd.MALFORMED | Odd.SPREAD
+    oddities = MessageOddity.MALFORMED | MessageOddity.SPREAD
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 
     def on_message(self, context: MessageContext) -> Iterator[Finding]:
-        reading: _Reading = self.state_for(context.session, _Reading)
-        yield from self._decided(reading, context.message.sender, context.message.seq)
-        if not any(reading.doubtful.values()):
-            self.watch(context.session, False)
+        reading: _ParseErrors = self.state_for(context.session, _ParseErrors)
+        yield from self._judge_errors(reading, context.message.sender, context.message.seq)
+        if not any(reading.doubtful_errors.values()):
+            self.set_watching(context.session, False)
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        if not _is_plain(context):
-            self.state_for(context.session, _Reading).broken.setdefault(context.message.sender, context.message.seq)
+        if not _is_plain_json(context):
+            self.state_for(context.session, _ParseErrors).broken.setdefault(context.message.sender, context.message.seq)
         return iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
@@ -129,8 +132,8 @@ class ParseErrorForValidJson(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         if record.rec == "gap":
-            reading: _Reading = self.state_for(session, _Reading)
-            reading.broken = {"client": -1, "server": -1}
+            reading: _ParseErrors = self.state_for(session, _ParseErrors)
+            reading.broken_seqs = {"client": -1, "server": -1}
         return iter(())
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
@@ -145,44 +148,44 @@ class ParseErrorForValidJson(Rule):
         elif context.http is not None:
             # A body that is not JSON leaves no message in the capture, so `requests` is empty then.
             requests = context.http.sent if response.sender == "server" else ()
-            if requests and all(_is_plain(sent_message) for sent_message in requests):
-                yield self._groundless(context)
+            if requests and all(_is_plain_json(sent_message) for sent_message in requests):
+                yield self._groundless_finding(context)
         elif context.session.observed_start:
             # The other side may have begun a frame that is not JSON; its next message shows whether it has.
-            reading: _Reading = self.state_for(context.session, _Reading)
-            doubtful_errors = reading.doubtful[other_side(response.sender)]
-            if len(doubtful_errors) < _DOUBTFUL:
+            reading: _ParseErrors = self.state_for(context.session, _ParseErrors)
+            doubtful_errors = reading.doubtful_errors[other_side(response.sender)]
+            if len(doubtful_errors) < _MAX_DOUBTFUL_ERRORS:
                 doubtful_errors.append(context)
-                self.watch(context.session, True)
+                self.set_watching(context.session, True)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - it does not matter how the capture ended
-        reading: _Reading | None = session.memory.get(self.id)
+        reading: _ParseErrors | None = session.memory.get(self.id)
         if reading is not None:
-            yield from self._decided(reading, "client", None)
-            yield from self._decided(reading, "server", None)
+            yield from self._judge_errors(reading, "client", None)
+            yield from self._judge_errors(reading, "server", None)
 
-    def _decided(self, reading: "_Reading", side: Side, until: int | None) -> Iterator[Finding]:
+    def _judge_errors(self, reading: "_ParseErrors", side: Side, until: int | None) -> Iterator[Finding]:
         """Judges the doubtful errors that answer a side, all or those before message `until`; yields findings."""
-        doubtful_errors, broken_seq = reading.doubtful[side], reading.broken.get(side)
+        doubtful_errors, broken_seq = reading.doubtful_errors[side], reading.broken_seqs.get(side)
         due_errors = [error for error in doubtful_errors if until is None or error.message.seq < until]
-        reading.doubtful[side] = doubtful_errors[len(due_errors) :]
+        reading.doubtful_errors[side] = doubtful_errors[len(due_errors) :]
         for error in due_errors:
             if broken_seq is None or broken_seq > error.message.seq:
-                yield self._groundless(error)
+                yield self._groundless_finding(error)
 
-    def _groundless(self, context: MessageContext) -> Finding:
+    def _groundless_finding(self, context: MessageContext) -> Finding:
         return self.finding(
             context, "a parse error, although everything that the other side sent is JSON", pointer="/error/code"
         )
 
 
-class _Reading:
+class _ParseErrors:
     """What is known so far about whether each side sends JSON that the other can parse."""
 
     def __init__(self) -> None:
-        self.broken: dict[Side, int] = {}
+        self.broken_seqs: dict[Side, int] = {}
         """The first message of each side that some parser may not accept as JSON."""
-        self.doubtful: dict[Side, list[MessageContext]] = {"client": [], "server": []}
+        self.doubtful_errors: dict[Side, list[MessageContext]] = {"client": [], "server": []}
         """For each side, parse errors without an id that answer its messages and are not judged yet."""
 
 
@@ -300,7 +303,7 @@ class MisusedMcpCode(Rule):
         elif code == MISSING_CAPABILITY and context.request is not None:
             data = data_of(context)
             required = data.get("requiredCapabilities") if isinstance(data, dict) else None
-            if isinstance(required, dict) and required and _has(_declared(context), required):
+            if isinstance(required, dict) and required and _includes_all(_declared_capabilities(context), required):
                 text = f"{MISSING_CAPABILITY} reports capabilities as missing that the client declared"
         elif code == UNSUPPORTED_VERSION and context.era == "handshake" and context.request is not None:
             late_text = f"{UNSUPPORTED_VERSION} answers a request whose revision was agreed on in a handshake"
@@ -330,7 +333,7 @@ class InvalidParamsCode(Rule):
         if isinstance(context.message, Request) and any(problem.kind == "shape" for problem in problems):
             invalid_requests: dict[tuple[int, int | None], None] = self.state_for(context.session, dict)
             invalid_requests[context.message.seq, context.message.index] = None
-            if len(invalid_requests) > _WRONG:
+            if len(invalid_requests) > _MAX_INVALID_REQUESTS:
                 del invalid_requests[next(iter(invalid_requests))]
         return ()
 
@@ -344,7 +347,7 @@ class InvalidParamsCode(Rule):
         ):
             return ()
         error_text = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
-        text = f"the params of {_cut(request.method)} are invalid, but {error_text}"
+        text = f"the params of {_short_method(request.method)} are invalid, but {error_text}"
         return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
@@ -406,28 +409,28 @@ def has_envelope(request: Request) -> bool:
     return isinstance(meta.get(PROTOCOL_VERSION), str) and isinstance(meta.get(CLIENT_CAPABILITIES), dict)
 
 
-def shown(code: int) -> str:
+def code_text(code: int) -> str:
     """Returns a code as text for a finding; a peer may send hundreds of digits."""
     return str(code) if abs(code) < 10**15 else "a huge code"
 
 
 _MAX_SEARCHED_CHARS: Final = 4096
 """The most characters of a message that are searched."""
-_DOUBTFUL: Final = 16
-_WRONG: Final = 1_000
+_MAX_DOUBTFUL_ERRORS: Final = 16
+_MAX_INVALID_REQUESTS: Final = 1_000
 """The most requests with invalid params that are remembered."""
-_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
+_METHOD_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
 """The parts before the slash in the names of MCP's methods."""
 _WRONG_SIDE: Final = "is not a method that this side serves"
 # With these problems a line is still JSON that a strict parser accepts; with other framing problems it may not be.
-_READABLE: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
+_READABLE_PROBLEMS: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
 
 
 def _is_readable(problem: str | None) -> bool:
-    return problem is None or not problem.startswith("framing/") or problem in _READABLE
+    return problem is None or not problem.startswith("framing/") or problem in _READABLE_PROBLEMS
 
 
-def _is_plain(context: MessageContext) -> bool:
+def _is_plain_json(context: MessageContext) -> bool:
     """Whether every parser accepts the frame of a message as JSON."""
     frames = context.message.frames
     if len(frames) != 1 or is_not_json(context):
@@ -435,7 +438,7 @@ def _is_plain(context: MessageContext) -> bool:
     return _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
 
 
-def _meaning(code: int, method: str) -> str:
+def _code_meaning(code: int, method: str) -> str:
     definition = ERROR_CODES.get(code)
     # Many servers use this code for their own errors.
     is_other = code == RESOURCE_NOT_FOUND and not method.startswith("resources/")
@@ -450,11 +453,11 @@ def _request_seqs(context: MessageContext) -> tuple[int, ...]:
     return () if context.request is None else (context.request.seq,)
 
 
-def _cut(text: str) -> str:
+def _short_method(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _impossible(request: Request, rank: int | None) -> str | None:
+def _why_impossible(request: Request, rank: int | None) -> str | None:
     """Returns why the receiver cannot have the method of a request, or None if it may have it."""
     if request.method.startswith("notifications/"):
         return None
@@ -462,7 +465,7 @@ def _impossible(request: Request, rank: int | None) -> str | None:
     if method is None:
         # A method outside MCP's groups may belong to an extension, and fail with a code of its own.
         group, slash, _ = request.method.partition("/")
-        is_foreign = group not in _GROUPS if slash else "." in group
+        is_foreign = group not in _METHOD_GROUPS if slash else "." in group
         return None if is_foreign else "is not a method of any revision"
     if request.sender not in method.senders(rank):
         return _WRONG_SIDE
@@ -475,7 +478,7 @@ def _impossible(request: Request, rank: int | None) -> str | None:
     return None
 
 
-def _unserved(context: MessageContext, request: Request) -> str | None:
+def _why_unserved(context: MessageContext, request: Request) -> str | None:
     """Returns why the receiver probably does not have the method of a request, or None if nothing suggests that."""
     method = METHODS.get(request.method)
     if method is None:
@@ -505,7 +508,7 @@ def _is_before_dispatch(context: MessageContext, request: Request, code: int) ->
     return code == INVALID_PARAMS and may_need_envelope and not has_envelope(request)
 
 
-def _declared(context: MessageContext) -> dict[str, Any]:
+def _declared_capabilities(context: MessageContext) -> dict[str, Any]:
     """Returns the client's capabilities that applied to the refused request."""
     request = context.request
     capabilities = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
@@ -514,13 +517,13 @@ def _declared(context: MessageContext) -> dict[str, Any]:
     return capabilities if isinstance(capabilities, dict) else {}
 
 
-def _has(capabilities: dict[str, Any], required: dict[str, Any], depth: int = 0) -> bool:
+def _includes_all(capabilities: dict[str, Any], required: dict[str, Any], depth: int = 0) -> bool:
     """Whether declared capabilities include all required ones, down to the fourth level of members."""
     for name, value in required.items():
         capability = capabilities.get(name)
         if capability is None or capability is False:
             return False
         members = value if isinstance(value, dict) and depth < 3 else {}
-        if members and not _has(capability if isinstance(capability, dict) else {}, members, depth + 1):
+        if members and not _includes_all(capability if isinstance(capability, dict) else {}, members, depth + 1):
             return False
     return True

@@ -9,7 +9,7 @@ from analysis.facts import code_of
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import has_envelope, params_of, shown
+from analysis.rules.error.codes import code_text, has_envelope, params_of
 from analysis.rules.finding import Finding, Level
 from analysis.rules.support.eras import outcome_of
 from analysis.rules.support.listings import Listing, prompts_of, tools_of
@@ -18,15 +18,15 @@ from analysis.rules.support.prompts import missing_arguments
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR  # enum members are slow to look up
 
 
-class _Listed(Rule):
+class _ListRule(Rule):
     """A rule that follows one of the server's lists."""
 
-    lists: ClassVar[str] = "tools/list"
+    list_method: ClassVar[str] = "tools/list"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "error":
             return True
-        return like.message.sender == "server" and (hook == "notification" or method == self.lists)
+        return like.message.sender == "server" and (hook == "notification" or method == self.list_method)
 
     def listing(self, context: MessageContext) -> Listing:
         """Returns the list that the rule follows: the session's tools, unless a subclass overrides this."""
@@ -37,11 +37,11 @@ class _Listed(Rule):
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        self.listing(context).changed(context)
+        self.listing(context).on_list_changed(context)
         return ()
 
 
-class ToolInputAsProtocolError(_Listed):
+class ToolInputAsProtocolError(_ListRule):
     """Arguments that a tool does not accept are refused with a protocol error.
 
     **Why it matters.** Hosts show protocol errors to their user, or not at all; a result goes to the model, which can
@@ -78,7 +78,7 @@ class ToolInputAsProtocolError(_Listed):
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
-class UnknownToolAsResult(_Listed):
+class UnknownToolAsResult(_ListRule):
     """A call to a tool that does not exist gets a result that says so.
 
     **Why it matters.** A client cannot distinguish a tool that failed from a tool that no longer exists, and keeps
@@ -107,16 +107,16 @@ class UnknownToolAsResult(_Listed):
         request = context.request
         if request is None or request.method != "tools/call":
             return super().on_result(context)
-        return self._failed(context, request)
+        return self._check_failure(context, request)
 
-    def _failed(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+    def _check_failure(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(context).lacks(name, request, context.session):
             text = f"a call to a tool that is not listed gets a result with isError, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/result/isError", related=(request.seq,))
 
 
-class UnknownToolCode(_Listed):
+class UnknownToolCode(_ListRule):
     """A call to a tool that does not exist is refused with -32601 or -32603.
 
     **Why it matters.** -32601 says that the server has no tools at all, and -32603 that it has failed. -32602 tells the
@@ -143,11 +143,11 @@ class UnknownToolCode(_Listed):
             return
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(context).lacks(name, request, context.session):
-            text = f"a call to a tool that is not listed is refused with {shown(code)}, not {INVALID_PARAMS}"
+            text = f"a call to a tool that is not listed is refused with {code_text(code)}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
-class PromptArgsCode(_Listed):
+class PromptArgsCode(_ListRule):
     """A request for an unknown prompt, or without a required argument, is refused with a code other than -32602.
 
     **Why it matters.** -32602 tells the caller that its own params are at fault: it can ask its user for the right
@@ -162,7 +162,7 @@ class PromptArgsCode(_Listed):
     who = "server"
     level = NOTE
     methods = frozenset({"prompts/list", "prompts/get", "completion/complete", "notifications/prompts/list_changed"})
-    lists = "prompts/list"
+    list_method = "prompts/list"
     source = "2024-11-05 server/prompts; 2025-03-26 server/utilities/completion"
 
     def listing(self, context: MessageContext) -> Listing:
@@ -183,7 +183,7 @@ class PromptArgsCode(_Listed):
             name, is_incomplete = params.get("name"), bool(missing_arguments(context, request))
         if isinstance(name, str) and (is_incomplete or self.listing(context).lacks(name, request, context.session)):
             problem = "without a required argument" if is_incomplete else "that is not listed"
-            text = f"a prompt {problem} is refused with {shown(code)}, not {INVALID_PARAMS}"
+            text = f"a prompt {problem} is refused with {code_text(code)}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 

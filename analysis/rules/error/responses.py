@@ -18,9 +18,9 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import data_of, params_of, shown, text_of
+from analysis.rules.error.codes import code_text, data_of, params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.exchanges import lacks_session
 
 
@@ -39,7 +39,7 @@ class PingRefused(Rule):
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
     methods = frozenset({"ping"})
-    exchanges = OddExchange.RECEIVED
+    exchanges = ExchangeOddity.RECEIVED
     source = "2024-11-05 basic/utilities/ping"
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
@@ -51,9 +51,9 @@ class PingRefused(Rule):
         if http.status is None or http.status >= 400:
             return ()  # the status refuses the request: the session has ended, or the credentials are not valid
         bodies = [context for context in http.received if context.message.frames[0].unit == "http_body"]
-        return [finding for context in bodies if self._holds(context) for finding in self._check(context)]
+        return [finding for context in bodies if self._applies_to(context) for finding in self._check(context)]
 
-    def _holds(self, context: MessageContext) -> bool:
+    def _applies_to(self, context: MessageContext) -> bool:
         return context.method == "ping" and self.versions.holds(context.rank, context.era)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ class PingRefused(Rule):
         if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in context.body:
             return
         if isinstance(call.request.body.get("params", {}), dict):
-            text = f"a ping is answered with error {shown(code)}; the response must be an empty result"
+            text = f"a ping is answered with error {code_text(code)}; the response must be an empty result"
             yield self.finding(context, text, pointer="/error", related=(call.request.seq,))
 
 
@@ -90,10 +90,10 @@ class ResourceNotFoundCode(Rule):
         if code is None or code == RESOURCE_NOT_FOUND or request is None or context.message.sender != "server":
             return
         is_modern = context.era == "modern"
-        if (is_modern and code == INVALID_PARAMS) or not says_missing(context, params_of(request).get("uri")):
+        if (is_modern and code == INVALID_PARAMS) or not says_not_found(context, params_of(request).get("uri")):
             return
         expected_code = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
-        text = f"a resource that does not exist is refused with {shown(code)}, not {expected_code}"
+        text = f"a resource that does not exist is refused with {code_text(code)}, not {expected_code}"
         yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -217,7 +217,7 @@ class UrlElicitationUnsupported(Rule):
         elicitation = capabilities.get("elicitation")
         if not isinstance(elicitation, dict) or elicitation.get("url") in (None, False):
             text = f"a {URL_ELICITATION} to a client that did not declare elicitation.url"
-            yield self.finding(context, text, pointer="/error/code", related=_handshake(context))
+            yield self.finding(context, text, pointer="/error/code", related=_initialize_seqs(context))
 
 
 class SamplingCode(Rule):
@@ -244,8 +244,8 @@ class SamplingCode(Rule):
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server":
             return
         messages = params_of(request).get("messages")
-        if isinstance(messages, list) and _has_broken_tools(messages):
-            text = f"tool blocks that do not match are refused with {shown(code)}, not {INVALID_PARAMS}"
+        if isinstance(messages, list) and _has_mismatched_tools(messages):
+            text = f"tool blocks that do not match are refused with {code_text(code)}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -277,7 +277,7 @@ class RootsUnsupportedCode(Rule):
         ):
             return
         if capabilities.get("roots") in (None, False):
-            text = f"a client without roots refuses roots/list with {shown(code)}, not {METHOD_NOT_FOUND}"
+            text = f"a client without roots refuses roots/list with {code_text(code)}, not {METHOD_NOT_FOUND}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -311,19 +311,23 @@ class ElicitationModeCode(Rule):
             return
         mode = params_of(request).get("mode", "form")
         if mode in ("form", "url") and _is_undeclared(mode, capabilities.get("elicitation")):
-            text = f"an elicitation in the undeclared mode {mode} is refused with {shown(code)}, not {INVALID_PARAMS}"
+            text = (
+                f"an elicitation in the undeclared mode {mode} is refused with {code_text(code)}, not {INVALID_PARAMS}"
+            )
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 # ---- shared by the rules
 
-_MISSING: Final = re.compile(r"\bnot found\b|\bunknown resource\b")
+_NOT_FOUND: Final = re.compile(r"\bnot found\b|\bunknown resource\b")
 # Matches "not found" about something other than a resource.
-_OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|server|task) (?:id )?(?:was )?not found\b")
+_OTHER_NOT_FOUND: Final = re.compile(
+    r"\b(?:session|method|handler|tool|prompt|client|server|task) (?:id )?(?:was )?not found\b"
+)
 _MAX_SEARCHED_CHARS: Final = 4096
 
 
-def says_missing(context: MessageContext, uri: object) -> bool:
+def says_not_found(context: MessageContext, uri: object) -> bool:
     """Whether an error says that a resource does not exist."""
     data = data_of(context)
     if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:
@@ -335,7 +339,7 @@ def says_missing(context: MessageContext, uri: object) -> bool:
         for _, value in zip(range(16), values, strict=False)
         if isinstance(value, str)
     ]
-    return any(_MISSING.search(text) and not _OTHERS.search(text) for text in texts)
+    return any(_NOT_FOUND.search(text) and not _OTHER_NOT_FOUND.search(text) for text in texts)
 
 
 def _is_url_elicitation(elicitation: object) -> bool:
@@ -344,7 +348,7 @@ def _is_url_elicitation(elicitation: object) -> bool:
     return all(isinstance(elicitation.get(name), str) for name in ("elicitationId", "url", "message"))
 
 
-def _handshake(context: MessageContext) -> tuple[int, ...]:
+def _initialize_seqs(context: MessageContext) -> tuple[int, ...]:
     initialize = context.session.initialize
     return () if initialize is None else (initialize.seq,)
 
@@ -360,11 +364,11 @@ def _is_undeclared(mode: str, elicitation: object) -> bool:
     return "url" in elicitation and elicitation.get("form") in (None, False)
 
 
-def _has_broken_tools(messages: list[Any]) -> bool:
+def _has_mismatched_tools(messages: list[Any]) -> bool:
     """Whether tool results are mixed with other content, or tool uses are not followed by exactly their results."""
     open_uses: set[str] | None = None
     for message in messages:
-        blocks = _blocks(message)
+        blocks = _content_blocks(message)
         results = [block for block in blocks if block.get("type") == "tool_result"]
         if results and len(results) < len(blocks):
             return True
@@ -379,7 +383,7 @@ def _has_broken_tools(messages: list[Any]) -> bool:
     return open_uses is not None
 
 
-def _blocks(message: object) -> list[dict[str, Any]]:
+def _content_blocks(message: object) -> list[dict[str, Any]]:
     """Returns the content blocks of a sampling message."""
     content = message.get("content") if isinstance(message, dict) else None
     blocks = content if isinstance(content, list) else [content]

@@ -19,24 +19,24 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import RACE_NS, Rule
-from analysis.rules.error.codes import shown
+from analysis.rules.error.codes import code_text
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 
 EXTENSION: Final = f"{META}tasks"
 SOURCE: Final = "SEP-2663"
-ABOUT: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 """The methods of requests about tasks."""
-LISTENINGS: Final = 1_000
+MAX_SEARCHED_SUBSCRIPTIONS: Final = 1_000
 """The most `subscriptions/listen` requests of one client that are searched for a task."""
 
-_EARLY: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION})
+_EARLY_CODES: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION})
 """Codes that a server may return before it has checked the capabilities."""
 # Enum members are slow to look up.
-_TASK: Final = Outcome.TASK
+_TASK_OUTCOME: Final = Outcome.TASK
 
 
-class _Created(Rule):
+class _NewTaskRule(Rule):
     """The base class of the rules about new tasks."""
 
     who = "server"
@@ -47,14 +47,14 @@ class _Created(Rule):
     source = SOURCE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        return () if context.answered is None else self.created(context, context.answered.request)
+        return () if context.answered is None else self.check_new_task(context, context.answered.request)
 
-    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
+    def check_new_task(self, context: MessageContext, request: Request) -> Iterable[Finding]:
         """Returns findings about a request that was answered with a task."""
         raise NotImplementedError
 
 
-class Undeclared(_Created):
+class Undeclared(_NewTaskRule):
     """A request that did not declare support for tasks is answered with a task.
 
     **Why it matters.** The client cannot read this result, regardless of what an earlier request declared.
@@ -71,14 +71,14 @@ class Undeclared(_Created):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return not method.startswith("tasks/")
 
-    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
-        if declares(request) is not False:
+    def check_new_task(self, context: MessageContext, request: Request) -> Iterable[Finding]:
+        if declares_extension(request) is not False:
             return ()
         text = "a task is created for a request that did not declare the extension"
         return [self.finding(context, text, pointer="/result/resultType", related=(request.seq,))]
 
 
-class UnsupportedMethod(_Created):
+class UnsupportedMethod(_NewTaskRule):
     """A request other than a tool call is answered with a task.
 
     **Why it matters.** Clients expect tasks only from `tools/call`; they never get the result of this request.
@@ -93,8 +93,8 @@ class UnsupportedMethod(_Created):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method != "tools/call" and not method.startswith("tasks/")
 
-    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
-        text = f"{short(request.method)} is answered with a task"
+    def check_new_task(self, context: MessageContext, request: Request) -> Iterable[Finding]:
+        text = f"{shortened(request.method)} is answered with a task"
         return [self.finding(context, text, pointer="/result/resultType", related=(request.seq,))]
 
 
@@ -113,14 +113,14 @@ class ClientUndeclared(Rule):
     id = "ext-tasks/client-undeclared"
     who = "client"
     versions = MODERN_ERA
-    methods = ABOUT | {LISTEN}
+    methods = TASK_REQUESTS | {LISTEN}
     sender = "client"
     era = "modern"
     source = SOURCE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
-        if request is None or not _is_about_tasks(request) or declares(request) is not False:
+        if request is None or not _is_about_tasks(request) or declares_extension(request) is not False:
             return ()
         name = "taskIds" if request.method == LISTEN else request.method
         text = f"{name} in a request that does not declare the extension"
@@ -144,14 +144,14 @@ class UndeclaredServed(Rule):
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    methods = ABOUT | {LISTEN, ACKNOWLEDGED}
+    methods = TASK_REQUESTS | {LISTEN, ACKNOWLEDGED}
     era = "modern"
     source = SOURCE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request, subscription = context.request, context.subscription
         if request is not None and isinstance(subscription, ListenSubscription) and _is_about_tasks(request):
-            subscription.memory[self.id] = declares(request) is False
+            subscription.memory[self.id] = declares_extension(request) is False
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -165,10 +165,10 @@ class UndeclaredServed(Rule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request, subscription = context.request, context.subscription
-        if request is None or not _is_about_tasks(request) or declares(request) is not False:
+        if request is None or not _is_about_tasks(request) or declares_extension(request) is not False:
             return ()
         if isinstance(subscription, ListenSubscription) and not (
-            subscription.memory.get(self.id) and _has_extension(context)
+            subscription.memory.get(self.id) and _server_has_extension(context)
         ):
             return ()  # already reported, or the server does not know `taskIds`
         text = f"{request.method} is served, although the request did not declare the extension"
@@ -180,15 +180,15 @@ class UndeclaredServed(Rule):
             request is None
             or code is None
             or code == MISSING_CAPABILITY
-            or code in _EARLY
+            or code in _EARLY_CODES
             or not _is_about_tasks(request)
         ):
             return ()
-        if declares(request) is not False or not (
-            _has_extension(context) or (code == INVALID_PARAMS and request.method != LISTEN)
+        if declares_extension(request) is not False or not (
+            _server_has_extension(context) or (code == INVALID_PARAMS and request.method != LISTEN)
         ):
             return ()  # a server without the extension has no such method
-        text = f"a request without the extension is refused with {shown(code)}, not {MISSING_CAPABILITY}"
+        text = f"a request without the extension is refused with {code_text(code)}, not {MISSING_CAPABILITY}"
         return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
@@ -214,7 +214,7 @@ class UnlistenedNotification(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         task_id, own_subscription = member(context.body.get("params"), "taskId"), context.subscription
-        subscriptions = _all(context, self.fold)
+        subscriptions = _subscriptions_of(context, self.fold)
         if not isinstance(task_id, str) or (
             isinstance(own_subscription, ListenSubscription) and task_id in own_subscription.requested.task_ids
         ):
@@ -232,7 +232,7 @@ class UnlistenedNotification(Rule):
 # ---- shared by the rules
 
 
-def declares(request: Request) -> bool | None:
+def declares_extension(request: Request) -> bool | None:
     """Returns whether a request declares the extension, or None if that is uncertain."""
     capabilities = request.meta.get(CLIENT_CAPABILITIES)
     if not isinstance(capabilities, dict):
@@ -249,7 +249,7 @@ def _is_about_tasks(request: Request) -> bool:
     return member(member(request.params, "notifications"), "taskIds") is not None
 
 
-def _has_extension(context: MessageContext) -> bool:
+def _server_has_extension(context: MessageContext) -> bool:
     """Whether the server is known to support tasks."""
     declaration = context.session.declared.get("modern")
     if declaration is not None and isinstance(member(declaration.capabilities.get("extensions"), EXTENSION), dict):
@@ -257,10 +257,10 @@ def _has_extension(context: MessageContext) -> bool:
     return context.task is not None and context.task.seq is not None
 
 
-def _all(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
+def _subscriptions_of(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
     """Returns a client's `subscriptions/listen` requests, or None if there are too many or some were forgotten."""
     subscriptions = fold.links.subscriptions
     if subscriptions.forgotten:
         return None
     client_subscriptions = subscriptions.listenings(context.session)
-    return client_subscriptions if len(client_subscriptions) <= LISTENINGS else None
+    return client_subscriptions if len(client_subscriptions) <= MAX_SEARCHED_SUBSCRIPTIONS else None

@@ -9,17 +9,25 @@ from analysis.conversation.message import Message
 from analysis.facts import size_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import LARGE, Odd
-from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, AnyFrameRule, FrameRule, is_value, reason
+from analysis.rules.odd import LARGE_FRAME_BYTES, MessageOddity
+from analysis.rules.support.message_text import (
+    BOM,
+    NOT_JSON,
+    SEVERAL_MESSAGES,
+    AnyFrameRule,
+    FrameRule,
+    is_value,
+    reason,
+)
 
-_LOOKED_AT: Final = 4096
+_MAX_SEARCHED_BYTES: Final = 4096
 """The most bytes of a line that are used to guess its kind."""
 _MAX_LSP_HEADER_BYTES: Final = 100
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _CLOSING_HEADER: Final = re.compile(rb"[}\]][ \t\r]*Content-Length:[ \t]*[0-9]+[ \t\r]*\Z", re.IGNORECASE)
 _CONTENT_TYPE: Final = re.compile(rb"[ \t]*Content-Type:", re.IGNORECASE)
 
-_LOOKS: Final = tuple(
+_LINE_KINDS: Final = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("coloured output for a terminal", r"[^\x1b]*\x1b\["),
@@ -55,7 +63,7 @@ class InvalidUtf8(FrameRule):
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if reason(context.message) == self.id:
             raw = context.message.frames[0].raw
-            yield self.of_frame(context, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
+            yield self.frame_finding(context, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
 
 
 class Bom(AnyFrameRule):
@@ -70,17 +78,17 @@ class Bom(AnyFrameRule):
 
     id = "framing/bom"
     needs_bytes = True
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     level = WARNING
     once = True
     source = "RFC 8259 §8.1"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if context.message.frames[0].raw.startswith(BOM) and reason(context.message) != "framing/invalid-utf8":
-            yield self.of_frame(context, "the message begins with a byte order mark")
+            yield self.frame_finding(context, "the message begins with a byte order mark")
 
 
-class _NotJson(FrameRule):
+class _NotJsonRule(FrameRule):
     """The base class of the two rules about lines that are not JSON."""
 
     stream = ""
@@ -90,13 +98,13 @@ class _NotJson(FrameRule):
         message = context.message
         raw = message.frames[0].raw
         header_senders: set[str] = self.state_for(context.session, set)
-        if _announces(message):
+        if _has_lsp_header(message):
             header_senders.add(message.sender)
         elif reason(message) == self.id and not (message.sender in header_senders and _CONTENT_TYPE.match(raw)):
-            yield self.of_frame(context, f"a line on {self.stream} is not JSON; it looks like {_looks_like(raw)}")
+            yield self.frame_finding(context, f"a line on {self.stream} is not JSON; it looks like {_line_kind(raw)}")
 
 
-class StdoutNotJson(_NotJson):
+class StdoutNotJson(_NotJsonRule):
     """The server writes a line to its standard output that is not JSON.
 
     **Why it matters.** That stream is for messages only. Clients log an error for each such line, and some give up.
@@ -115,7 +123,7 @@ class StdoutNotJson(_NotJson):
     stream = "stdout"
 
 
-class StdinNotJson(_NotJson):
+class StdinNotJson(_NotJsonRule):
     """The client writes a line to the server's standard input that is not JSON.
 
     **Why it matters.** The server cannot answer it, and may consider the stream broken.
@@ -150,8 +158,8 @@ class LspHeader(FrameRule):
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        if _announces(context.message):
-            yield self.of_frame(context, "a Content-Length header, which language servers use but MCP does not")
+        if _has_lsp_header(context.message):
+            yield self.frame_finding(context, "a Content-Length header, which language servers use but MCP does not")
 
 
 class EmbeddedNewline(AnyFrameRule):
@@ -166,13 +174,13 @@ class EmbeddedNewline(AnyFrameRule):
 
     id = "framing/embedded-newline"
     needs_bytes = True
-    oddities = Odd.SPREAD
+    oddities = MessageOddity.SPREAD
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         count = len(context.message.frames)
         if count > 1:
-            yield self.of_frame(context, f"one message is spread over {count:,} lines")
+            yield self.frame_finding(context, f"one message is spread over {count:,} lines")
 
 
 class SeveralMessagesOnALine(AnyFrameRule):
@@ -186,14 +194,14 @@ class SeveralMessagesOnALine(AnyFrameRule):
     and its line feed.
     """
 
-    id = SEVERAL
+    id = SEVERAL_MESSAGES
     needs_bytes = True
-    oddities = Odd.SEVERAL
+    oddities = MessageOddity.SEVERAL
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if self.id in (context.message.frames[0].verdict.problem, reason(context.message)):
-            yield self.of_frame(context, "several messages are on one line")
+            yield self.frame_finding(context, "several messages are on one line")
 
 
 class NotAMessage(Rule):
@@ -212,7 +220,9 @@ class NotAMessage(Rule):
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
         # One of several values on a line is reported like an item of an array.
-        is_on_shared_line = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
+        is_on_shared_line = (
+            reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL_MESSAGES
+        )
         if is_on_shared_line or (reason(message) == self.id and not context.is_stray_body):
             yield self.finding(context, "a JSON value that is not an object, so not a message")
 
@@ -237,11 +247,11 @@ class BlankLine(FrameRule):
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
         header_senders: set[str] = self.state_for(context.session, set)
-        if _announces(message):
+        if _has_lsp_header(message):
             header_senders.add(message.sender)
         elif reason(message) == self.id:
             if message.sender not in header_senders:
-                yield self.of_frame(context, "a line without a message")
+                yield self.frame_finding(context, "a line without a message")
             header_senders.discard(message.sender)  # the empty line that ends a header belongs to it
 
 
@@ -258,7 +268,7 @@ class Crlf(AnyFrameRule):
 
     id = "framing/crlf"
     needs_bytes = True
-    oddities = Odd.LINE_END | Odd.SPREAD
+    oddities = MessageOddity.LINE_END | MessageOddity.SPREAD
     level = NOTE
     once = True
     source = "2024-11-05 basic/transports (stdio)"
@@ -266,7 +276,7 @@ class Crlf(AnyFrameRule):
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         ends_with_crlf = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in context.message.frames)
         if ends_with_crlf and is_value(context.message):
-            yield self.of_frame(context, "lines end with CR LF")
+            yield self.frame_finding(context, "lines end with CR LF")
 
 
 class TruncatedMessage(FrameRule):
@@ -286,7 +296,7 @@ class TruncatedMessage(FrameRule):
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if reason(context.message) == self.id:
-            yield self.of_frame(context, "the stream ended in the middle of a message")
+            yield self.frame_finding(context, "the stream ended in the middle of a message")
 
 
 class MissingFinalNewline(AnyFrameRule):
@@ -301,7 +311,7 @@ class MissingFinalNewline(AnyFrameRule):
 
     id = "framing/missing-final-newline"
     needs_bytes = True
-    oddities = Odd.LINE_END | Odd.SPREAD
+    oddities = MessageOddity.LINE_END | MessageOddity.SPREAD
     level = WARNING
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
@@ -309,7 +319,7 @@ class MissingFinalNewline(AnyFrameRule):
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         last_frame = context.message.frames[-1]
         if last_frame.unit == "line" and not last_frame.whole and is_value(context.message):
-            yield self.of_frame(context, "the stream ended after this message without the line feed that ends it")
+            yield self.frame_finding(context, "the stream ended after this message without the line feed that ends it")
 
 
 class OversizedMessage(AnyFrameRule):
@@ -324,15 +334,15 @@ class OversizedMessage(AnyFrameRule):
     """
 
     id = "framing/oversized-message"
-    oddities = Odd.LARGE | Odd.SPREAD
+    oddities = MessageOddity.LARGE | MessageOddity.SPREAD
     level = NOTE
     impact = Impact.MESSAGE
     source = "observed in SDKs; no limit in the specification"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         size = size_of(context.message.frames)
-        if size > LARGE:
-            limit_mib = 10 if size > 10 * LARGE else 1
+        if size > LARGE_FRAME_BYTES:
+            limit_mib = 10 if size > 10 * LARGE_FRAME_BYTES else 1
             text = f"the message is larger than {limit_mib} MiB, which some receivers refuse"
             yield self.finding(context, text)._replace(item=None)
 
@@ -340,7 +350,7 @@ class OversizedMessage(AnyFrameRule):
 # ---- shared by the rules
 
 
-def _announces(message: Message) -> bool:
+def _has_lsp_header(message: Message) -> bool:
     """Whether a line is a language server's header, or ends with one because the message before it has no line feed."""
     problem = reason(message)
     if problem == "framing/lsp-header":
@@ -349,13 +359,13 @@ def _announces(message: Message) -> bool:
 
 
 def _is_utf_16(raw: bytes) -> bool:
-    prefix = raw[:_LOOKED_AT]
+    prefix = raw[:_MAX_SEARCHED_BYTES]
     halves = (prefix[::2], prefix[1::2])
     return prefix.startswith(_UTF_16) or any(len(half) > 1 and not half.strip(b"\0") for half in halves)
 
 
-def _looks_like(raw: bytes) -> str:
+def _line_kind(raw: bytes) -> str:
     if _is_utf_16(raw):
         return "UTF-16"
-    text = raw[:_LOOKED_AT].decode(errors="replace")
-    return next((name for name, pattern in _LOOKS if pattern.match(text)), "text for people")
+    text = raw[:_MAX_SEARCHED_BYTES].decode(errors="replace")
+    return next((name for name, pattern in _LINE_KINDS if pattern.match(text)), "text for people")

@@ -20,11 +20,11 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import AllEras, listed, member, short, speaks_modern
+from analysis.rules.support.eras import AllEras, listed_versions, member, shortened, speaks_modern
 from analysis.rules.support.exchanges import (
     JSON,
-    NOT_JUDGED,
-    SUCCESS,
+    SUCCESS_STATUSES,
+    UNRELATED_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -64,7 +64,7 @@ class ErrorStatus(ExchangeEndRule):
         if answer is None or not isinstance(answer.message, Response) or not answer.message.is_error:
             return ()
         request = http.sent[0] if http.sent else None
-        if http.status is None or http.status in NOT_JUDGED or request is None or not speaks_modern(request):
+        if http.status is None or http.status in UNRELATED_STATUSES or request is None or not speaks_modern(request):
             return ()
         code = code_of(answer.message)
         expected_status = 400 if code in _BAD_REQUEST_CODES else 404 if code == METHOD_NOT_FOUND else None
@@ -76,7 +76,7 @@ class ErrorStatus(ExchangeEndRule):
             expected_status = 400
         if expected_status is None or http.status == expected_status:
             return ()
-        return self.in_response(
+        return self.findings_in_response(
             http, session, f"the error {code} is sent with status {http.status} instead of {expected_status}"
         )
 
@@ -102,10 +102,10 @@ class NotFoundWithoutError(ExchangeEndRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._paths: set[str] = set()
+        self._served_paths: set[str] = set()
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return (like.status == 404 or like.status in SUCCESS) and super().concerns_exchange(hook, like)
+        return (like.status == 404 or like.status in SUCCESS_STATUSES) and super().concerns_exchange(hook, like)
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.sent or not isinstance(http.sent[0].message, Request) or not speaks_modern(http.sent[0]):
@@ -113,14 +113,14 @@ class NotFoundWithoutError(ExchangeEndRule):
         answer = http.received[0].message if http.received else None
         if http.status != 404:
             result = member(answer.result, "resultType") if isinstance(answer, Response) else None
-            if result is not None and len(self._paths) < _MAX_PATHS:
-                self._paths.add(http.path)
+            if result is not None and len(self._served_paths) < _MAX_PATHS:
+                self._served_paths.add(http.path)
             return ()
         code = code_of(answer) if isinstance(answer, Response) else None
-        if code == METHOD_NOT_FOUND or http.path not in self._paths or is_body_lost(http):
+        if code == METHOD_NOT_FOUND or http.path not in self._served_paths or is_body_lost(http):
             return ()
-        return self.in_response(
-            http, session, f"{short(http.sent[0].method)} is answered with 404 and without {METHOD_NOT_FOUND}"
+        return self.findings_in_response(
+            http, session, f"{shortened(http.sent[0].method)} is answered with 404 and without {METHOD_NOT_FOUND}"
         )
 
 
@@ -148,10 +148,14 @@ class SessionHeaderModern(ResponseStartRule):
             return ()
         findings: list[Finding] = []
         if FIELD in http.fields:
-            new_findings = self.in_request(http, session, "a request of the modern era carries a session id", NOTE)
+            new_findings = self.findings_in_request(
+                http, session, "a request of the modern era carries a session id", NOTE
+            )
             findings += [finding._replace(blames="client") for finding in new_findings]
-        if FIELD in http.answer_fields and http.status in SUCCESS:
-            new_findings = self.in_response(http, session, "a request of the modern era is answered with a session id")
+        if FIELD in http.answer_fields and http.status in SUCCESS_STATUSES:
+            new_findings = self.findings_in_response(
+                http, session, "a request of the modern era is answered with a session id"
+            )
             findings += [finding._replace(blames="server") for finding in new_findings]
         return findings
 
@@ -175,34 +179,36 @@ class GetOrDeleteModern(VersionLearningRule, HttpRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modern: set[str] = set()
+        self._modern_paths: set[str] = set()
 
-    def learn(self, context: MessageContext) -> None:
+    def record_versions(self, context: MessageContext) -> None:
         message, http = context.message, context.http
         if http is None or not isinstance(message, Response):
             return
         if context.method == "initialize" and not message.is_error:
-            self._modern.discard(http.path)
-        versions = listed(message)
+            self._modern_paths.discard(http.path)
+        versions = listed_versions(message)
         if not versions:
             return
         if all((rank_of(version) or 0) >= MODERN for version in versions):
-            if len(self._modern) < _MAX_PATHS:
-                self._modern.add(http.path)
+            if len(self._modern_paths) < _MAX_PATHS:
+                self._modern_paths.add(http.path)
         else:
-            self._modern.discard(http.path)
+            self._modern_paths.discard(http.path)
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.path not in self._modern or http.sent or http.status is None:
+        if http.path not in self._modern_paths or http.sent or http.status is None:
             return ()
         text = f"{http.method} to a server that supports no revision with sessions"
-        findings = [finding._replace(blames="client") for finding in self.in_request(http, session, text, NOTE)]
-        if http.status != 405 and http.status not in NOT_JUDGED:
+        findings = [
+            finding._replace(blames="client") for finding in self.findings_in_request(http, session, text, NOTE)
+        ]
+        if http.status != 405 and http.status not in UNRELATED_STATUSES:
             text = f"{http.method} is answered with status {http.status} instead of 405"
-            server_findings = self.in_response(http, session, text, WARNING)
+            server_findings = self.findings_in_response(http, session, text, WARNING)
             findings += [finding._replace(blames="server") for finding in server_findings]
         return findings
 
@@ -223,7 +229,7 @@ class BufferingHeader(ResponseStartRule):
     versions = MODERN_ERA
     level = WARNING
     impact = Impact.COST
-    statuses = SUCCESS
+    statuses = SUCCESS_STATUSES
     media = STREAM
     once = True
     source = _STREAMABLE
@@ -233,4 +239,4 @@ class BufferingHeader(ResponseStartRule):
             return ()
         if http.maker in _BUFFERING_PROXIES:
             return ()  # these proxies obey the header and remove it
-        return self.in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")
+        return self.findings_in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")

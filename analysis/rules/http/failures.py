@@ -17,9 +17,9 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import POST, ExchangeEndRule, HttpRule, is_open, messages_of, requests_of
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.eras import shortened
+from analysis.rules.support.exchanges import POST_ONLY, ExchangeEndRule, HttpRule, is_open, messages_of, requests_of
 
 _PROBE_METHODS: Final = frozenset({"initialize", "server/discover"})
 """Requests with which clients find out what a server supports; a 4xx status is a valid answer to them."""
@@ -80,7 +80,7 @@ def culprit_of(http: HttpExchange) -> Culprit:
     via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
     maker = product.partition("/")[0]
     if failed_by(http) == "gateway":
-        name = short(maker or via or "")
+        name = shortened(maker or via or "")
         return Culprit(f"a gateway ({name})" if name else "a gateway", "transport")
     return Culprit("the server", "server")
 
@@ -97,7 +97,7 @@ def gist_suffix(http: HttpExchange) -> str:
     return f": {gist}" if gist and gist.lower() not in status_text(http).lower() else ""
 
 
-def _is_answered(http: HttpExchange) -> bool:
+def _has_mcp_response(http: HttpExchange) -> bool:
     return any(isinstance(context.message, Response) for context in http.received)
 
 
@@ -109,7 +109,7 @@ def _is_about_request(http: HttpExchange) -> bool:
 
 def _message_name(context: MessageContext) -> str:
     """Returns what findings call a message."""
-    return "the client's response" if isinstance(context.message, Response) else short(context.method)
+    return "the client's response" if isinstance(context.message, Response) else shortened(context.method)
 
 
 def _blame_for_break(http: HttpExchange) -> Blames:
@@ -132,16 +132,18 @@ class _RefusalRule(HttpRule):
             return ()
         return self.check_exchange(http, session) if is_of_older_transport or http.is_streamable else ()
 
-    def refusal(self, http: HttpExchange, session: Session | None, subject: str) -> list[Finding]:
+    def refusal_findings(self, http: HttpExchange, session: Session | None, subject: str) -> list[Finding]:
         """Returns the finding that says what was refused, by which side, and why."""
         wait = http.answer_fields.get("retry-after", "")
         retry_text = (
-            f", to be tried again after {short(wait)} s" if wait.isdigit() and http.status in _OVERLOAD_STATUSES else ""
+            f", to be tried again after {shortened(wait)} s"
+            if wait.isdigit() and http.status in _OVERLOAD_STATUSES
+            else ""
         )
         culprit = culprit_of(http)
         text = f"{subject} is refused with {status_text(http)} by {culprit.name}{retry_text}{gist_suffix(http)}"
         related = (http.over.seq,) if http.over is not None else ()
-        findings = self.in_request(http, session, text)
+        findings = self.findings_in_request(http, session, text)
         return [finding._replace(blames=culprit.blames, related=related) for finding in findings]
 
 
@@ -175,11 +177,11 @@ class CallRefused(_RefusalRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requests = requests_of(http)
         status = http.status or 0
-        if not requests or _is_answered(http) or status in _LOGIN_STATUSES:
+        if not requests or _has_mcp_response(http) or status in _LOGIN_STATUSES:
             return ()
         if status < 500 and status not in _OVERLOAD_STATUSES and _has_its_own_finding(http, requests[0]):
             return ()
-        return self.refusal(http, session, short(requests[0].method))
+        return self.refusal_findings(http, session, shortened(requests[0].method))
 
 
 class MessageRefused(_RefusalRule):
@@ -201,11 +203,11 @@ class MessageRefused(_RefusalRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         messages = messages_of(http)
         status = http.status or 0
-        if not messages or requests_of(http) or _is_answered(http) or status in _LOGIN_STATUSES:
+        if not messages or requests_of(http) or _has_mcp_response(http) or status in _LOGIN_STATUSES:
             return ()
         if status < 500 and _has_its_own_finding(http, messages[0]):
             return ()
-        return self.refusal(http, session, _message_name(messages[0]))
+        return self.refusal_findings(http, session, _message_name(messages[0]))
 
 
 class MessageNotAnswered(ExchangeEndRule):
@@ -244,15 +246,15 @@ class MessageNotAnswered(ExchangeEndRule):
         if waited_ns < _MIN_CLIENT_WAIT_NS or self.id in http.memory:
             return ()
         text = f"{_message_name(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
-        return self.in_request(http, session, text)
+        return self.findings_in_request(http, session, text)
 
     def _wait_for_answer(self, context: MessageContext) -> Iterable[Finding]:
         http, at_ns = context.http, context.message.t_ns
         if http is not None and http.method == "POST" and context.message.sender == "client" and len(http.sent) < 2:
-            self.later(at_ns + _MAX_WAIT_NS, lambda: self._still_waiting(context, http))
+            self.check_later(at_ns + _MAX_WAIT_NS, lambda: self._check_still_waiting(context, http))
         return ()
 
-    def _still_waiting(self, context: MessageContext, http: HttpExchange) -> Iterable[Finding]:
+    def _check_still_waiting(self, context: MessageContext, http: HttpExchange) -> Iterable[Finding]:
         if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
             return []
         http.memory[self.id] = True
@@ -275,7 +277,7 @@ class BodyCut(ExchangeEndRule):
     needs_body = True
     who = "server"
     statuses = range(200, 300)
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "RFC 9112 §8"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -284,8 +286,11 @@ class BodyCut(ExchangeEndRule):
             return ()
         content_length = http.answer_fields.get("content-length", "")
         size_text = f"{http.response_size:,}" + (f" of {int(content_length):,}" if content_length.isdigit() else "")
-        text = f"the response to {short(failed_requests[0].method)} ends after {size_text} bytes"
-        return [finding._replace(blames=_blame_for_break(http)) for finding in self.in_response(http, session, text)]
+        text = f"the response to {shortened(failed_requests[0].method)} ends after {size_text} bytes"
+        return [
+            finding._replace(blames=_blame_for_break(http))
+            for finding in self.findings_in_response(http, session, text)
+        ]
 
 
 class NoResponse(ExchangeEndRule):
@@ -302,7 +307,7 @@ class NoResponse(ExchangeEndRule):
 
     id = "http/no-response"
     who = "server"
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "RFC 9112 §9"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -310,7 +315,7 @@ class NoResponse(ExchangeEndRule):
         if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
         text = f"the connection ends before the HTTP response to {_message_name(messages[0])}"
-        findings = self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
+        findings = self.findings_in_request(http, session, f"{text}: {http.error}" if http.error else text)
         return [finding._replace(blames=_blame_for_break(http)) for finding in findings]
 
 
@@ -341,7 +346,7 @@ class StreamBroken(ExchangeEndRule):
         # The time is measured from the request because a gateway may hold back the response's head until it gives up.
         lasted_ns = http.over.t_ns - first_request.message.t_ns if http.over is not None else 0
         text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after the request, without the response to "
-        findings = self.at_end_of(http, session, text + short(first_request.method))
+        findings = self.findings_at_end(http, session, text + shortened(first_request.method))
         return [
             finding._replace(related=(first_request.message.seq,), blames=_blame_for_break(http))
             for finding in findings
@@ -395,7 +400,7 @@ class SessionRefused(ExchangeEndRule):
     id = "http/session-refused"
     follows = ("http/session-reused-after-404",)
     who = "server"
-    http_methods = POST
+    http_methods = POST_ONLY
     impact = Impact.CONNECTION
     source = "2025-03-26 basic/transports"
 
@@ -417,5 +422,5 @@ class SessionRefused(ExchangeEndRule):
         blames: Blames = "client" if http.status == _NOT_FOUND else culprit_of(http).blames
         return [
             finding._replace(blames=blames, related=tuple(refusal_seqs[:-1]))
-            for finding in self.in_response(http, session, text)
+            for finding in self.findings_in_response(http, session, text)
         ]

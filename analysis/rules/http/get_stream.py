@@ -11,12 +11,12 @@ from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.http.streams import PROGRESS, ProgressTokenRule, reported_token
-from analysis.rules.support.eras import AllEras, short
-from analysis.rules.support.exchanges import SESSIONS
+from analysis.rules.support.eras import AllEras, shortened
+from analysis.rules.support.exchanges import SESSION_REVISIONS
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _LAST_EVENT_ID: Final = "last-event-id"
-_MAX_APART_NS: Final = 1_000_000_000
+_MAX_INTERVAL_NS: Final = 1_000_000_000
 """The most time between two equal notifications that have the same cause."""
 _MAX_REMEMBERED_MESSAGES: Final = 256
 """The most messages that are remembered for the streams of a session."""
@@ -40,7 +40,7 @@ class ResponseOnGetStream(Rule):
 
     id = "http/response-on-get-stream"
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     needs_http = True
     sender = "server"
     source = _TRANSPORTS
@@ -69,7 +69,7 @@ class RelatedOnGetStream(ProgressTokenRule):
     id = "http/related-on-get-stream"
     needs_session = True
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = NOTE
     needs_http = True
     once = True
@@ -109,7 +109,7 @@ class Broadcast(Rule):
 
     id = "http/broadcast"
     who = "server"
-    versions = AllEras(*SESSIONS)
+    versions = AllEras(*SESSION_REVISIONS)
     impact = Impact.WRONG
     needs_http = True
     sender = "server"
@@ -120,7 +120,7 @@ class Broadcast(Rule):
         http, message = context.http, context.message
         if http is None or not isinstance(message, Request) or http.session_id is None or context.era == "modern":
             return ()
-        requests: OrderedDict[Id, _SentMessage] = self._kept(context.session)[0]
+        requests: OrderedDict[Id, _SentMessage] = self._messages_of(context.session)[0]
         earlier = requests.pop(message.id, None)
         requests[message.id] = _SentMessage(context.body, http, message.t_ns, message.seq)
         if len(requests) > _MAX_REMEMBERED_MESSAGES:
@@ -134,7 +134,7 @@ class Broadcast(Rule):
             return ()
         if earlier.body != context.body:
             return ()  # each stream may number its requests from the start
-        text = f"{short(message.method)} is sent on two streams of the session"
+        text = f"{shortened(message.method)} is sent on two streams of the session"
         return [self.finding(context, text, related=(earlier.seq,))]
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -146,7 +146,7 @@ class Broadcast(Rule):
             or context.era == "modern"
         ):
             return ()
-        notifications: OrderedDict[bytes, _SentMessage] = self._kept(context.session)[1]
+        notifications: OrderedDict[bytes, _SentMessage] = self._messages_of(context.session)[1]
         raw = context.message.frames[0].raw
         earlier = notifications.pop(raw, None)
         notifications[raw] = _SentMessage(context.body, http, context.message.t_ns, context.message.seq)
@@ -154,12 +154,12 @@ class Broadcast(Rule):
             notifications.popitem(last=len(raw) > _MAX_NOTIFICATION_BYTES)
         if earlier is None or earlier.http.over is not None or not _is_on_other_stream(earlier, http):
             return ()
-        if context.message.t_ns - earlier.t_ns > _MAX_APART_NS:
+        if context.message.t_ns - earlier.t_ns > _MAX_INTERVAL_NS:
             return ()
-        text = f"{short(context.method)} is sent on two streams of the session"
+        text = f"{shortened(context.method)} is sent on two streams of the session"
         return [self.finding(context, text, related=(earlier.seq,), level=WARNING)]
 
-    def _kept(self, session: Session) -> tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]]:
+    def _messages_of(self, session: Session) -> tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]]:
         messages: tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]] = self.state_for(
             session, _empty_messages
         )

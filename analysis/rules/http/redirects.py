@@ -13,8 +13,8 @@ from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Blames, Finding, Impact
 from analysis.rules.http.failures import status_text
-from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, ExchangeEndRule, HttpRule, messages_of
+from analysis.rules.support.eras import shortened
+from analysis.rules.support.exchanges import ALL_METHODS, ExchangeEndRule, HttpRule, messages_of
 
 _TO_GET_STATUSES: Final = frozenset({301, 302, 303})
 """Statuses after which clients turn a POST into a GET."""
@@ -42,8 +42,8 @@ class RedirectToGet(ExchangeEndRule):
         messages = messages_of(http)
         if not messages or not http.is_redirect:
             return ()
-        subject = short(messages[0].method) or "a response"
-        return self.in_response(
+        subject = shortened(messages[0].method) or "a response"
+        return self.findings_in_response(
             http, session, f"{subject} is redirected with {status_text(http)}: clients continue with a GET"
         )
 
@@ -65,7 +65,7 @@ class RedirectScheme(ExchangeEndRule):
     who = "server"
     impact = Impact.CONNECTION
     level = WARNING
-    http_methods = ANY
+    http_methods = ALL_METHODS
     statuses = REDIRECTS
     once = True
     once_each = True
@@ -75,8 +75,10 @@ class RedirectScheme(ExchangeEndRule):
         current, target = _scheme_and_host(http.upstream), _scheme_and_host(http.location)
         if not target[0] or current[1] != target[1] or current[0] == target[0]:
             return ()
-        advice = f": use {short(_origin(http))} as its URL" if target[0] == "https" else ""
-        return self.in_response(http, session, f"the server redirects from {current[0]} to {target[0]}{advice}")
+        advice = f": use {shortened(_origin(http))} as its URL" if target[0] == "https" else ""
+        return self.findings_in_response(
+            http, session, f"the server redirects from {current[0]} to {target[0]}{advice}"
+        )
 
 
 class Redirected(ExchangeEndRule):
@@ -94,7 +96,7 @@ class Redirected(ExchangeEndRule):
     who = "server"
     impact = Impact.COST
     level = NOTE
-    http_methods = ANY
+    http_methods = ALL_METHODS
     statuses = REDIRECTS
     once = True
     once_each = True
@@ -103,9 +105,9 @@ class Redirected(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_redirect or (http.status in _TO_GET_STATUSES and messages_of(http)):
             return ()
-        text = f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
+        text = f"{http.method} {shortened(http.path)} is redirected to {shortened(http.location)}"
         blames: Blames = "transport" if http.is_signed else "server"
-        return [finding._replace(blames=blames) for finding in self.in_response(http, session, text)]
+        return [finding._replace(blames=blames) for finding in self.findings_in_response(http, session, text)]
 
 
 class RedirectNotFollowed(HttpRule):
@@ -128,11 +130,16 @@ class RedirectNotFollowed(HttpRule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason == "open":
             return
-        for call in ending.left:
+        for call in ending.unanswered:
             http = call.http
             if call.outcome is Outcome.FAILED and http is not None and http.status in self.statuses:
-                text = f"{short(call.request.method)} is redirected to {short(http.location)}, and not repeated there"
-                yield from (finding._replace(blames="unknown") for finding in self.in_response(http, session, text))
+                text = (
+                    f"{shortened(call.request.method)} is redirected to {shortened(http.location)}, and "
+                    "not repeated there"
+                )
+                yield from (
+                    finding._replace(blames="unknown") for finding in self.findings_in_response(http, session, text)
+                )
 
 
 def _origin(http: HttpExchange) -> str:

@@ -9,8 +9,15 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, HttpRule, ResponseStartRule
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.exchanges import (
+    ALL_METHODS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
+    UNRELATED_STATUSES,
+    HttpRule,
+    ResponseStartRule,
+)
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _MIN_ID_CHARS: Final = 16
@@ -25,8 +32,8 @@ class _IssuedIdRule(HttpRule):
     """A rule about session ids in responses."""
 
     who = "server"
-    versions = SESSIONS
-    http_methods = ANY
+    versions = SESSION_REVISIONS
+    http_methods = ALL_METHODS
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -51,7 +58,7 @@ class SessionIdCharacters(_IssuedIdRule):
     """
 
     id = "http/session-id-characters"
-    exchanges = OddExchange.OPENING | OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.OPENING | ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     impact = Impact.CONNECTION
 
     def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -60,7 +67,7 @@ class SessionIdCharacters(_IssuedIdRule):
         ):
             return ()
         problem = "has characters that are not visible ASCII" if issued_id else "is empty"
-        return self.in_response(http, session, f"the session id {problem}")
+        return self.findings_in_response(http, session, f"the session id {problem}")
 
 
 class SessionIdWeak(_IssuedIdRule):
@@ -77,7 +84,7 @@ class SessionIdWeak(_IssuedIdRule):
     """
 
     id = "http/session-id-weak"
-    exchanges = OddExchange.OPENING
+    exchanges = ExchangeOddity.OPENING
     level = WARNING
     impact = Impact.SECURITY
 
@@ -90,13 +97,13 @@ class SessionIdWeak(_IssuedIdRule):
                 session_id.order is not None and session_id.is_of_opening and http.fields.get(FIELD) != issued_id
             )
             text = "the session id was already issued to another session"
-            return self.in_response(http, session, text) if is_of_other_session else ()
+            return self.findings_in_response(http, session, text) if is_of_other_session else ()
         if _match_hash(issued_id):
             return ()
         if issued_id.isdecimal():
-            return self.in_response(http, session, "the session id is a number")
+            return self.findings_in_response(http, session, "the session id is a number")
         if len(issued_id) < _MIN_ID_CHARS:
-            return self.in_response(http, session, f"the session id has {len(issued_id)} characters")
+            return self.findings_in_response(http, session, f"the session id has {len(issued_id)} characters")
         return ()
 
 
@@ -111,7 +118,7 @@ class SessionIdLate(_IssuedIdRule):
     """
 
     id = "http/session-id-late"
-    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     level = WARNING
     impact = Impact.CONNECTION
     needs_start = True
@@ -123,7 +130,7 @@ class SessionIdLate(_IssuedIdRule):
         is_session_known = session is not None and session.handshake is not None and session.lost_seq < 0
         if not issued_id or not is_session_known or session is None or http.session_ids.of_session(session) is not None:
             return ()
-        return self.in_response(http, session, "a session id is first sent after the response to initialize")
+        return self.findings_in_response(http, session, "a session id is first sent after the response to initialize")
 
 
 class SessionIdChanged(_IssuedIdRule):
@@ -138,14 +145,14 @@ class SessionIdChanged(_IssuedIdRule):
     """
 
     id = "http/session-id-changed"
-    exchanges = OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.OTHER_ID
     impact = Impact.CONNECTION
 
     def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requested_id = http.fields.get(FIELD)
         if not requested_id or issued_id == requested_id or http.is_opening or FIELD in http.doubled or http.unrecorded:
             return ()
-        return self.in_response(http, session, "the response has a different session id than the request")
+        return self.findings_in_response(http, session, "the response has a different session id than the request")
 
 
 class DeadSessionServed(ResponseStartRule):
@@ -162,14 +169,14 @@ class DeadSessionServed(ResponseStartRule):
 
     id = "http/dead-session-served"
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     impact = Impact.WRONG
-    http_methods = ANY
-    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.is_redirect:
+        if http.status is None or http.status == 404 or http.status in UNRELATED_STATUSES or http.is_redirect:
             return ()
         if http.started is None:
             return ()
@@ -183,7 +190,7 @@ class DeadSessionServed(ResponseStartRule):
         answer_text = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
         # A DELETE for a session that no longer exists does nothing.
         level = NOTE if http.method == "DELETE" else None
-        return self.in_response(http, session, f"{answer_text} in a session that {end_text}", level)
+        return self.findings_in_response(http, session, f"{answer_text} in a session that {end_text}", level)
 
 
 class SessionNotDeleted(Rule):
@@ -198,28 +205,28 @@ class SessionNotDeleted(Rule):
 
     id = "http/session-not-deleted"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = NOTE
     impact = Impact.COST
     at_end = True
     needs_http = True
-    exchanges = OddExchange.OPENING
+    exchanges = ExchangeOddity.OPENING
     source = _TRANSPORTS
 
     def __init__(self) -> None:
         super().__init__()
-        self._ids: dict[int, HttpExchange] = {}
+        self._openings: dict[int, HttpExchange] = {}
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if session is not None and http.is_opening and len(self._ids) < _MAX_SESSIONS:
-            self._ids[session.number] = http
+        if session is not None and http.is_opening and len(self._openings) < _MAX_SESSIONS:
+            self._openings[session.number] = http
         return ()
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
-        return like.method == "POST" and like.status in SUCCESS
+        return like.method == "POST" and like.status in SUCCESS_STATUSES
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
-        opening = self._ids.get(session.number)
+        opening = self._openings.get(session.number)
         if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
             return ()
         session_id = opening.session_ids.get(opening.session_ids.of_session(session) or "")

@@ -11,13 +11,13 @@ from analysis.protocol.revisions import rank_of
 from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
 from analysis.rules.error.codes import text_of
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.exchanges import (
-    ANY,
-    NOT_JUDGED,
-    SESSIONS,
-    SUCCESS,
+    ALL_METHODS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
+    UNRELATED_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -33,8 +33,8 @@ _MAX_UNKNOWN_SESSION_IDS: Final = 100
 class _MissingIdRule(HttpRule):
     """A rule about requests without the session id that their client has received."""
 
-    versions = AllEras(*SESSIONS)
-    http_methods = ANY
+    versions = AllEras(*SESSION_REVISIONS)
+    http_methods = ALL_METHODS
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -43,7 +43,7 @@ class _MissingIdRule(HttpRule):
         if not http.sent and http.method == "POST":
             return ()  # the capture does not show which message was sent
         rank = rank_of(http.fields.get(VERSION_FIELD))
-        if rank is not None and not SESSIONS.holds(rank, None):
+        if rank is not None and not SESSION_REVISIONS.holds(rank, None):
             return ()
         issued_ids = [
             session_id for session_id in http.session_ids.issued_to(http.client) if _should_have(http, session_id)
@@ -68,7 +68,7 @@ class MissingSessionHeader(_MissingIdRule):
     """
 
     id = "http/missing-session-header"
-    exchanges = OddExchange.WITHOUT_ID
+    exchanges = ExchangeOddity.WITHOUT_ID
     who = "client"
     needs_start = True
 
@@ -86,7 +86,7 @@ class MissingSessionHeader(_MissingIdRule):
         ):
             return ()
         level: Level = ERROR if len(issued_ids) == 1 else WARNING
-        findings = self.in_request(
+        findings = self.findings_in_request(
             http, session, f"{http.method} without the session id that the client received", level
         )
         return [finding._replace(session=own_session.number) for finding in findings]
@@ -103,7 +103,7 @@ class MissingSessionNot400(_MissingIdRule):
     """
 
     id = "http/missing-session-not-400"
-    exchanges = OddExchange.WITHOUT_ID
+    exchanges = ExchangeOddity.WITHOUT_ID
     needs_body = True
     who = "server"
     level = WARNING
@@ -111,7 +111,7 @@ class MissingSessionNot400(_MissingIdRule):
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         status = like.status or 0
-        is_refusal = 400 < status < 500 and status not in NOT_JUDGED
+        is_refusal = 400 < status < 500 and status not in UNRELATED_STATUSES
         return is_refusal and super().concerns_exchange(hook, like)
 
     def check_missing_id(
@@ -120,7 +120,7 @@ class MissingSessionNot400(_MissingIdRule):
         if http.method != "POST" and http.status == _METHOD_NOT_ALLOWED:
             return ()
         text = f"a request without a session id is refused with status {http.status}"
-        findings = self.in_response(http, session, text, self.level)
+        findings = self.findings_in_response(http, session, text, self.level)
         own_session = issued_ids[-1].session
         return (
             findings if own_session is None else [finding._replace(session=own_session.number) for finding in findings]
@@ -140,28 +140,28 @@ class UnknownSessionId(ResponseStartRule):
 
     id = "http/unknown-session-id"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = WARNING
     impact = Impact.CONNECTION
-    http_methods = ANY
+    http_methods = ALL_METHODS
     needs_start = True
-    exchanges = OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.OTHER_ID
     source = _TRANSPORTS
 
     def __init__(self) -> None:
         super().__init__()
         # A request with an unknown id seems to belong to a session that began before the recording.
         self.needs_start = False  # type: ignore[misc]
-        self._reported: set[str] = set()
-        self._checked: set[str] = set()
+        self._reported_ids: set[str] = set()
+        self._compared_ids: set[str] = set()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
         if (
             not id_
             or http.started is None
-            or id_ in self._reported
-            or len(self._reported) >= _MAX_UNKNOWN_SESSION_IDS
+            or id_ in self._reported_ids
+            or len(self._reported_ids) >= _MAX_UNKNOWN_SESSION_IDS
             or not http.is_whole
         ):
             return ()
@@ -169,26 +169,26 @@ class UnknownSessionId(ResponseStartRule):
         session_id = ids.get(id_)
         if (session_id is not None and session_id.given is not None) or ids.forgotten or http.is_modern:
             return ()
-        plain_id = _plain(id_)
-        if self._should_compare(id_) and any(
-            other_id != id_ and _plain(other_id) == plain_id and ids.is_issued(other_id) for other_id in ids.known()
+        plain_id = _plain_id(id_)
+        if self._begin_comparison(id_) and any(
+            other_id != id_ and _plain_id(other_id) == plain_id and ids.is_issued(other_id) for other_id in ids.known()
         ):
             text = "the session id differs from the issued one only in case, quotes or spaces"
         elif http.started.t_ns > IDLE_NS:
             text = "the server never issued this session id"
         else:
             return ()  # the server may have issued the id before the recording
-        self._reported.add(id_)
-        return self.in_request(http, session, text)
+        self._reported_ids.add(id_)
+        return self.findings_in_request(http, session, text)
 
-    def _should_compare(self, id_: str) -> bool:
+    def _begin_comparison(self, id_: str) -> bool:
         """Records the comparison of an id with all others; returns whether to make it.
 
         Hashes are not compared, an id is compared only once, and the number of ids is limited.
         """
-        if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MAX_UNKNOWN_SESSION_IDS:
+        if id_ in self._compared_ids or id_.startswith("hmac:") or len(self._compared_ids) >= _MAX_UNKNOWN_SESSION_IDS:
             return False
-        self._checked.add(id_)
+        self._compared_ids.add(id_)
         return True
 
 
@@ -206,11 +206,11 @@ class UnknownSessionStatus(ExchangeEndRule):
 
     id = "http/unknown-session-status"
     who = "server"
-    versions = AllEras(*SESSIONS)
+    versions = AllEras(*SESSION_REVISIONS)
     level = WARNING
     impact = Impact.CONNECTION
-    statuses = SUCCESS
-    exchanges = OddExchange.RECEIVED
+    statuses = SUCCESS_STATUSES
+    exchanges = ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -224,7 +224,7 @@ class UnknownSessionStatus(ExchangeEndRule):
             return ()  # `http/dead-session-served` reports this
         else:
             text = f"a request with an unknown session id is refused with an error and status {http.status}, not 404"
-        return self.in_response(http, session, text)
+        return self.findings_in_response(http, session, text)
 
 
 class InitializeWithSessionId(ResponseStartRule):
@@ -240,9 +240,9 @@ class InitializeWithSessionId(ResponseStartRule):
 
     id = "http/initialize-with-session-id"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     impact = Impact.CONNECTION
-    exchanges = OddExchange.OPENING
+    exchanges = ExchangeOddity.OPENING
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -252,7 +252,7 @@ class InitializeWithSessionId(ResponseStartRule):
         session_id = http.session_ids.get(id_)
         is_gone = session_id is not None and session_id.gone is not None and session_id.gone.seq < http.started.seq
         text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
-        return self.in_request(http, session, text, ERROR if is_gone else WARNING)
+        return self.findings_in_request(http, session, text, ERROR if is_gone else WARNING)
 
 
 class SessionReusedAfter404(ResponseStartRule):
@@ -267,10 +267,10 @@ class SessionReusedAfter404(ResponseStartRule):
 
     id = "http/session-reused-after-404"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     impact = Impact.CONNECTION
-    http_methods = ANY
-    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -281,7 +281,7 @@ class SessionReusedAfter404(ResponseStartRule):
         if delay_ns <= RACE_NS:
             return ()
         text = f"the session id was answered with 404 {delay_ns / 1e9:.0f} s earlier"
-        return self.in_request(http, session, text)
+        return self.findings_in_request(http, session, text)
 
 
 class DeleteWithoutSession(ResponseStartRule):
@@ -297,11 +297,11 @@ class DeleteWithoutSession(ResponseStartRule):
 
     id = "http/delete-without-session"
     who = "client"
-    versions = AllEras(*SESSIONS)
+    versions = AllEras(*SESSION_REVISIONS)
     impact = Impact.COST
     http_methods = frozenset({"DELETE"})
     replaces = ("http/missing-session-header",)
-    exchanges = OddExchange.WITHOUT_ID
+    exchanges = ExchangeOddity.WITHOUT_ID
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -309,17 +309,17 @@ class DeleteWithoutSession(ResponseStartRule):
             return ()
         # As far as the capture shows, the client never received an id, so it has no session to delete.
         is_needless = not http.session_ids.issued_to(http.client)
-        return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
+        return self.findings_in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
 
 def _uses_sessions(http: HttpExchange, session: Session | None) -> bool:
     """Whether a client is known to use a revision with sessions."""
     rank, era = http.transported(session)
     if rank is not None:
-        return SESSIONS.holds(rank, era)
+        return SESSION_REVISIONS.holds(rank, era)
     issued_ids = http.session_ids.issued_to(http.client)
     return any(
-        session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
+        session_id.session is not None and SESSION_REVISIONS.holds(rank_of(session_id.session.handshake), None)
         for session_id in issued_ids
     )
 
@@ -334,8 +334,8 @@ def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
         or session_id.was_invalid_at(http.started)
     ):
         return False
-    return session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
+    return session_id.session is not None and SESSION_REVISIONS.holds(rank_of(session_id.session.handshake), None)
 
 
-def _plain(id_: str) -> str:
+def _plain_id(id_: str) -> str:
     return id_.strip(" \t\"'").casefold()

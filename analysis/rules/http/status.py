@@ -11,13 +11,13 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.echoes import echoed
-from analysis.rules.support.eras import short
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.echoes import echoed_message
+from analysis.rules.support.eras import shortened
 from analysis.rules.support.exchanges import (
     JSON,
-    SESSIONS,
-    SUCCESS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -29,11 +29,11 @@ from analysis.rules.support.exchanges import (
 from analysis.rules.support.message_text import is_not_json
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_STREAMABLE: Final = since("2025-03-26")
-_BATCHES: Final = 1
+_STREAMABLE_REVISIONS: Final = since("2025-03-26")
+_BATCH_RANK: Final = 1
 """The rank of the only revision that has arrays of messages."""
-_ACCEPTED: Final = 202
-_NOT_ABOUT_GET: Final = frozenset({401, 403, 405, 429})
+_ACCEPTED_STATUS: Final = 202
+_USUAL_REFUSAL_STATUSES: Final = frozenset({401, 403, 405, 429})
 """Statuses with which a server may refuse any request, or should refuse a GET (405)."""
 
 
@@ -50,9 +50,9 @@ class NotificationStatus(ExchangeEndRule):
 
     id = "http/notification-status"
     who = "server"
-    versions = _STREAMABLE
-    statuses = frozenset({*SUCCESS} - {_ACCEPTED})
-    exchanges = OddExchange.SENT
+    versions = _STREAMABLE_REVISIONS
+    statuses = frozenset({*SUCCESS_STATUSES} - {_ACCEPTED_STATUS})
+    exchanges = ExchangeOddity.SENT
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -62,12 +62,12 @@ class NotificationStatus(ExchangeEndRule):
             return ()
         if any(isinstance(context.message, Response) for context in http.received):
             return ()  # `jsonrpc/notification-answered` reports the response
-        if any(echoed(context) is not None for context in http.received):
+        if any(echoed_message(context) is not None for context in http.received):
             return ()  # `id/echoed-frame` reports this
-        if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
+        if http.sent[0].message.index is not None and http.sent[0].rank == _BATCH_RANK:
             return ()  # `batch/empty-response` reports this
         kind = "a response" if isinstance(http.sent[0].message, Response) else "a notification"
-        return self.in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
+        return self.findings_in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
 
 
 class AcceptedWithBody(ExchangeEndRule):
@@ -83,14 +83,14 @@ class AcceptedWithBody(ExchangeEndRule):
     id = "http/accepted-with-body"
     who = "server"
     impact = Impact.HINT
-    versions = _STREAMABLE
-    statuses = frozenset({_ACCEPTED})
+    versions = _STREAMABLE_REVISIONS
+    statuses = frozenset({_ACCEPTED_STATUS})
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not messages_of(http):
             return ()
-        return self.in_response(http, session, f"status 202 has a body of {http.response_size:,} bytes")
+        return self.findings_in_response(http, session, f"status 202 has a body of {http.response_size:,} bytes")
 
 
 class RequestNotAnswered(ExchangeEndRule):
@@ -107,9 +107,9 @@ class RequestNotAnswered(ExchangeEndRule):
     id = "http/request-not-answered"
     needs_body = True
     who = "server"
-    versions = _STREAMABLE
-    statuses = SUCCESS
-    exchanges = OddExchange.RECEIVED
+    versions = _STREAMABLE_REVISIONS
+    statuses = SUCCESS_STATUSES
+    exchanges = ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -127,8 +127,8 @@ class RequestNotAnswered(ExchangeEndRule):
         ]
         if not unanswered_requests:
             return ()
-        text = f"{short(unanswered_requests[0].method)} is answered with status {http.status} and nothing else"
-        return self.in_response(http, session, text)
+        text = f"{shortened(unanswered_requests[0].method)} is answered with status {http.status} and nothing else"
+        return self.findings_in_response(http, session, text)
 
 
 class ResponseContentType(ExchangeEndRule):
@@ -144,8 +144,8 @@ class ResponseContentType(ExchangeEndRule):
     id = "http/response-content-type"
     needs_body = True
     who = "server"
-    versions = _STREAMABLE
-    statuses = frozenset({*SUCCESS} - WITHOUT_BODY)
+    versions = _STREAMABLE_REVISIONS
+    statuses = frozenset({*SUCCESS_STATUSES} - WITHOUT_BODY)
     source = _TRANSPORTS
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
@@ -154,11 +154,11 @@ class ResponseContentType(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not requests_of(http):
             return ()
-        media, gist_text = short(http.media_type), f": {http.response_gist}" if http.response_gist else ""
+        media, gist_text = shortened(http.media_type), f": {http.response_gist}" if http.response_gist else ""
         text = (
             f"a request is answered with {media}{gist_text}" if media else f"a response has no content type{gist_text}"
         )
-        return self.in_response(http, session, text)
+        return self.findings_in_response(http, session, text)
 
 
 class BodyNotJson(HttpRule):
@@ -175,7 +175,7 @@ class BodyNotJson(HttpRule):
     """
 
     id = "http/body-not-json"
-    exchanges = OddExchange.SENT | OddExchange.RECEIVED
+    exchanges = ExchangeOddity.SENT | ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -190,12 +190,12 @@ class BodyNotJson(HttpRule):
         first_received = http.received[0] if http.received else None
         if first_received is None or not is_not_json(first_received) or http.is_for_stream or not requests_of(http):
             return ()
-        if http.status is None or http.status not in SUCCESS or http.status in WITHOUT_BODY:
+        if http.status is None or http.status not in SUCCESS_STATUSES or http.status in WITHOUT_BODY:
             return ()
         return [
             self.finding(
                 first_received,
-                f"the response to {short(requests_of(http)[0].method)} has status {http.status}, but is not JSON",
+                f"the response to {shortened(requests_of(http)[0].method)} has status {http.status}, but is not JSON",
                 session=session,
             )
         ]
@@ -214,10 +214,10 @@ class JsonNotSingle(ExchangeEndRule):
 
     id = "http/json-not-single"
     who = "server"
-    versions = _STREAMABLE
-    statuses = SUCCESS
+    versions = _STREAMABLE_REVISIONS
+    statuses = SUCCESS_STATUSES
     media = JSON
-    exchanges = OddExchange.RECEIVED
+    exchanges = ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -230,7 +230,7 @@ class JsonNotSingle(ExchangeEndRule):
         for context in bodies:
             message = context.message
             if isinstance(message, (Request, Notification)):
-                if echoed(context) is not None:
+                if echoed_message(context) is not None:
                     # `id/echoed-frame` reports all other echoes.
                     text = "the JSON response is the request itself"
                     return [self.finding(context, text, session=session)] if context.method == "ping" else []
@@ -238,7 +238,7 @@ class JsonNotSingle(ExchangeEndRule):
                 return [self.finding(context, f"the JSON response is {kind}", session=session)]
         # In other revisions `batch/not-supported-version` reports the array.
         is_array = bool(bodies) and bodies[0].message.index is not None
-        if not is_array or bodies[0].rank != _BATCHES or http.sent[0].message.index is not None:
+        if not is_array or bodies[0].rank != _BATCH_RANK or http.sent[0].message.index is not None:
             return ()
         return [self.finding(bodies[0], "one request is answered with an array", session=session)]
 
@@ -257,7 +257,7 @@ class ResponseIdMismatch(Rule):
 
     id = "http/response-id-mismatch"
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     needs_http = True
     sender = "server"
     replaces = ("id/unknown-response",)
@@ -295,15 +295,15 @@ class GetAnswer(ResponseStartRule):
     id = "http/get-answer"
     needs_body = True
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     http_methods = frozenset({"GET"})
-    statuses = frozenset({*SUCCESS, *range(400, 502)} - _NOT_ABOUT_GET)
+    statuses = frozenset({*SUCCESS_STATUSES, *range(400, 502)} - _USUAL_REFUSAL_STATUSES)
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.media_type == STREAM and http.status in SUCCESS:
+        if http.media_type == STREAM and http.status in SUCCESS_STATUSES:
             return ()
-        if http.status not in SUCCESS:
+        if http.status not in SUCCESS_STATUSES:
             if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
                 return ()  # the refusal may be right, or may not come from the server
             session_id = http.session_ids.get(http.session_id or "")
@@ -311,10 +311,10 @@ class GetAnswer(ResponseStartRule):
                 session_id is not None and session_id.had_stream
             ):
                 return ()  # the server may have forgotten the session
-            return self.in_response(
+            return self.findings_in_response(
                 http,
                 session,
                 f"a GET for a stream is refused with status {http.status}; a server without one should send 405",
             )
-        media = short(http.media_type) or "no content type"
-        return self.in_response(http, session, f"a GET is answered with status {http.status} and {media}")
+        media = shortened(http.media_type) or "no content type"
+        return self.findings_in_response(http, session, f"a GET is answered with status {http.status} and {media}")

@@ -13,17 +13,25 @@ from analysis.conversation.subscriptions import LISTEN, UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since
 from analysis.rules.base import ERROR, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.eras import member, short
-from analysis.rules.support.exchanges import SESSIONS, SUCCESS, HttpRule, is_cut, is_open, requests_of, waiting_for
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.exchanges import (
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
+    HttpRule,
+    is_cut,
+    is_open,
+    requests_of,
+    unanswered_call,
+)
 from analysis.rules.support.tokens import Token, token_of, tokens_of
 from analysis.rules.support.tokens import is_open as is_token_open
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _SOURCES: Final = f"{_TRANSPORTS}; 2026-07-28 basic/transports/streamable-http"
-_STREAMABLE: Final = since("2025-03-26")
+_STREAMABLE_REVISIONS: Final = since("2025-03-26")
 _LEVELS: Final[dict[Span, Level]] = {MODERN_ERA: ERROR}
 PROGRESS: Final = "notifications/progress"
-CHANGES: Final = frozenset(
+CHANGE_METHODS: Final = frozenset(
     {UPDATED, *(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))}
 )
 _MAX_LINGER_NS: Final = 5_000_000_000
@@ -46,10 +54,10 @@ class StreamEndedUnanswered(HttpRule):
     id = "http/stream-ended-unanswered"
     needs_body = True
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     at_end = True
-    statuses = SUCCESS
+    statuses = SUCCESS_STATUSES
     media = STREAM
     source = _TRANSPORTS
 
@@ -76,7 +84,7 @@ class StreamEndedUnanswered(HttpRule):
             for context in requests_of(http):
                 if is_open(context, self.fold) and context.method != LISTEN and context.session is session:
                     wait_text = _wait_suffix(context, self.fold)
-                    text = f"the stream ended before {short(context.method)} was answered{wait_text}"
+                    text = f"the stream ended before {shortened(context.method)} was answered{wait_text}"
                     finding = self.finding(http.over, text, session=session, related=(context.message.seq,))
                     yield finding._replace(method=context.method[:256])
 
@@ -94,12 +102,12 @@ class StreamKeptOpen(HttpRule):
 
     id = "http/stream-kept-open"
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     impact = Impact.COST
     needs_time = True
     once = True
-    statuses = SUCCESS
+    statuses = SUCCESS_STATUSES
     media = STREAM
     source = _TRANSPORTS
 
@@ -141,7 +149,7 @@ class _PostStreamRule(Rule):
     """A rule about messages on the stream of a POST."""
 
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     levels = _LEVELS
     needs_http = True
@@ -173,7 +181,7 @@ class MessageAfterAnswer(_PostStreamRule):
             return ()
         if http.settled.method == LISTEN:
             return ()  # `listen/after-end` reports messages after the end of a subscription
-        text = f"{short(context.method)} is sent after the response"
+        text = f"{shortened(context.method)} is sent after the response"
         return [self.finding(context, text, related=(http.settled.message.seq,))]
 
 
@@ -213,20 +221,22 @@ class UnrelatedOnPostStream(ProgressTokenRule, _PostStreamRule):
     """
 
     id = "http/unrelated-on-post-stream"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     levels: ClassVar[dict[Span, Level]] = {}
     impact = Impact.WRONG
     source = _TRANSPORTS
 
     sender = None
-    more_methods = CHANGES
+    more_methods = CHANGE_METHODS
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         http = context.http
         if http is None or http.method != "POST" or not requests_of(http):
             return ()
-        if context.method in CHANGES:
-            return [self.finding(context, f"{short(context.method)} on the stream of {short(http.sent[0].method)}")]
+        if context.method in CHANGE_METHODS:
+            return [
+                self.finding(context, f"{shortened(context.method)} on the stream of {shortened(http.sent[0].method)}")
+            ]
         progress = reported_token(context, self.fold)
         if (
             progress is None
@@ -235,7 +245,7 @@ class UnrelatedOnPostStream(ProgressTokenRule, _PostStreamRule):
             or progress.task is not None
         ):
             return ()
-        if len(http.sent) >= MAX_BODY_MESSAGES or any(_token(request) == progress.id for request in http.sent):
+        if len(http.sent) >= MAX_BODY_MESSAGES or any(_progress_token(request) == progress.id for request in http.sent):
             return ()
         text = "progress of a request that did not open this stream"
         return [self.finding(context, text, pointer="/params/progressToken", related=(progress.seq,))]
@@ -266,7 +276,7 @@ class AnswerOnOtherStream(_PostStreamRule):
             return ()
         if http.method != "POST" or context.message.frames[0].unit != "sse_event" or not requests_of(http):
             return ()
-        text = f"the response to {short(request.method)} is sent on the stream of another POST"
+        text = f"the response to {shortened(request.method)} is sent on the stream of another POST"
         return [self.finding(context, text, related=(request.seq,))]
 
 
@@ -291,7 +301,7 @@ def _may_resume(http: HttpExchange) -> bool:
 
 def _wait_suffix(context: MessageContext, fold: Fold) -> str:
     """Returns how long the client waited before it cancelled, as the end of a sentence; empty if it did not cancel."""
-    open_call = waiting_for(context, fold)
+    open_call = unanswered_call(context, fold)
     if open_call is None or open_call.cancellation is None:
         return ""
     return f"; the client gave up after {(open_call.cancellation.t_ns - context.message.t_ns) / 1e9:.1f} s"
@@ -304,7 +314,7 @@ def is_settled(http: HttpExchange, fold: Fold) -> bool:
         return False
     if len(requests) == 1:
         return http.settled.request is requests[0].message
-    return not any(_is_waiting(context, fold) for context in requests)
+    return not any(_is_unanswered(context, fold) for context in requests)
 
 
 def reported_token(context: MessageContext, fold: Fold) -> Token | None:
@@ -314,14 +324,14 @@ def reported_token(context: MessageContext, fold: Fold) -> Token | None:
     if token is None or http is None:
         return None
     tokens = tokens_of(context.session)
-    known_token = tokens.find("client", http.first.number, token) or tokens.last("client", token)
+    known_token = tokens.find("client", http.first.number, token) or tokens.last_token("client", token)
     return known_token if known_token is not None and is_token_open(known_token, fold) else None
 
 
-def _is_waiting(context: MessageContext, fold: Fold) -> bool:
-    open_call = waiting_for(context, fold)
+def _is_unanswered(context: MessageContext, fold: Fold) -> bool:
+    open_call = unanswered_call(context, fold)
     return open_call is not None and open_call.request is context.message
 
 
-def _token(context: MessageContext) -> object:
+def _progress_token(context: MessageContext) -> object:
     return token_of(member(member(context.body.get("params"), "_meta"), "progressToken"))

@@ -10,14 +10,20 @@ from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import AllEras, listed, short
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, HttpRule, ResponseStartRule, VersionLearningRule
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.eras import AllEras, listed_versions, shortened
+from analysis.rules.support.exchanges import (
+    ALL_METHODS,
+    UNRELATED_STATUSES,
+    HttpRule,
+    ResponseStartRule,
+    VersionLearningRule,
+)
 from analysis.rules.support.http_facts import body_version
 
-_WITH_HEADER: Final = since("2025-06-18")
-_FIRST_WITH_HEADER: Final = REVISIONS.index("2025-06-18")
-_NOT_SERVED_STATUSES: Final = NOT_JUDGED | {400, 404, 405}
+_HEADER_REVISIONS: Final = since("2025-06-18")
+_FIRST_HEADER_RANK: Final = REVISIONS.index("2025-06-18")
+_NOT_SERVED_STATUSES: Final = UNRELATED_STATUSES | {400, 404, 405}
 _MAX_LISTS: Final = 64
 
 
@@ -36,10 +42,10 @@ class MissingProtocolVersionHeader(ResponseStartRule):
     id = "http/missing-protocol-version-header"
     needs_session = True
     who = "client"
-    versions = AllEras(*_WITH_HEADER)
+    versions = AllEras(*_HEADER_REVISIONS)
     impact = Impact.WRONG
-    http_methods = ANY
-    exchanges = OddExchange.VERSION
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -47,7 +53,7 @@ class MissingProtocolVersionHeader(ResponseStartRule):
             return ()
         if body_version(http) is None and (required_revision(http, session) is None or http.is_modern):
             return ()
-        return self.in_request(http, session, f"{http.method} without MCP-Protocol-Version", ERROR)
+        return self.findings_in_request(http, session, f"{http.method} without MCP-Protocol-Version", ERROR)
 
 
 class ProtocolVersionMismatch(ResponseStartRule):
@@ -64,11 +70,11 @@ class ProtocolVersionMismatch(ResponseStartRule):
     id = "http/protocol-version-mismatch"
     needs_session = True
     who = "client"
-    versions = AllEras(*_WITH_HEADER)
+    versions = AllEras(*_HEADER_REVISIONS)
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
     impact = Impact.WRONG
-    http_methods = ANY
-    exchanges = OddExchange.VERSION
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -79,13 +85,13 @@ class ProtocolVersionMismatch(ResponseStartRule):
         if message_revision is not None:
             if message_revision == header_revision:
                 return ()
-            text = f"the header names {short(header_revision)}, but the message names {short(message_revision)}"
-            return self.in_request(http, session, text, ERROR)
+            text = f"the header names {shortened(header_revision)}, but the message names {shortened(message_revision)}"
+            return self.findings_in_request(http, session, text, ERROR)
         agreed_revision = required_revision(http, session)
         if agreed_revision is None or agreed_revision == header_revision or http.is_modern:
             return ()
-        text = f"the header names {short(header_revision)}, but {short(agreed_revision)} was agreed on"
-        return self.in_request(http, session, text, WARNING)
+        text = f"the header names {shortened(header_revision)}, but {shortened(agreed_revision)} was agreed on"
+        return self.findings_in_request(http, session, text, WARNING)
 
 
 class BadVersionAccepted(VersionLearningRule, HttpRule):
@@ -101,21 +107,21 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
     id = "http/bad-version-accepted"
     needs_body = True
     who = "server"
-    versions = AllEras(*_WITH_HEADER)
+    versions = AllEras(*_HEADER_REVISIONS)
     impact = Impact.WRONG
-    http_methods = ANY
-    taught_by = frozenset({"server/discover"})
-    exchanges = OddExchange.VERSION
+    http_methods = ALL_METHODS
+    listing_methods = frozenset({"server/discover"})
+    exchanges = ExchangeOddity.VERSION
     source = "2025-06-18 basic/transports"
 
     def __init__(self) -> None:
         super().__init__()
-        self._listed: dict[str, tuple[str, ...]] = {}
+        self._supported_versions: dict[str, tuple[str, ...]] = {}
 
-    def learn(self, context: MessageContext) -> None:
-        versions = listed(context.message) if context.http is not None else None  # type: ignore[arg-type]
-        if versions and context.http is not None and len(self._listed) < _MAX_LISTS:
-            self._listed[context.http.path] = versions
+    def record_versions(self, context: MessageContext) -> None:
+        versions = listed_versions(context.message) if context.http is not None else None  # type: ignore[arg-type]
+        if versions and context.http is not None and len(self._supported_versions) < _MAX_LISTS:
+            self._supported_versions[context.http.path] = versions
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()
@@ -126,13 +132,14 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
             return ()
         if http.status is None or http.status in _NOT_SERVED_STATUSES:
             return ()
-        supported_versions = self._listed.get(http.path, ())
+        supported_versions = self._supported_versions.get(http.path, ())
         if is_date(header_revision) and (not supported_versions or header_revision in supported_versions):
             return ()
         text = (
-            f"a request with the revision {short(header_revision)} in its header is answered with status {http.status}"
+            f"a request with the revision {shortened(header_revision)} in its header is answered with "
+            f"status {http.status}"
         )
-        return self.in_response(http, session, text, ERROR)
+        return self.findings_in_response(http, session, text, ERROR)
 
 
 def required_revision(http: HttpExchange, session: Session | None) -> str | None:
@@ -145,4 +152,4 @@ def required_revision(http: HttpExchange, session: Session | None) -> str | None
         return None  # the request may belong to another session, whose handshake is lost
     if not 0 <= session.agreed_seq < http.started.seq or session.state not in ("init-answered", "ready"):
         return None
-    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_WITH_HEADER else None
+    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_HEADER_RANK else None

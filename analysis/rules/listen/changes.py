@@ -16,7 +16,7 @@ from analysis.conversation.subscriptions import (
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.listenings import (
     ListenMessageRule,
     ListenRule,
@@ -26,8 +26,8 @@ from analysis.rules.support.listenings import (
     requests_in,
 )
 
-_CHANGES = frozenset(CHANGES)
-_ID = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
+_CHANGE_METHODS = frozenset(CHANGES)
+_ID_POINTER = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
 
 
 class UnrequestedType(ListenMessageRule):
@@ -44,7 +44,7 @@ class UnrequestedType(ListenMessageRule):
 
     id = "listen/unrequested-type"
     impact = Impact.WRONG
-    methods = _CHANGES
+    methods = _CHANGE_METHODS
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
         if not is_change(context) or subscription.requested.selects(context.method):
@@ -67,7 +67,7 @@ class UnacknowledgedType(ListenMessageRule):
     id = "listen/unacknowledged-type"
     level = WARNING
     impact = Impact.WRONG
-    methods = _CHANGES
+    methods = _CHANGE_METHODS
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
         acknowledged = subscription.acknowledged
@@ -120,7 +120,7 @@ class MissingSubscriptionId(ListenRule):
     """
 
     id = "listen/missing-subscription-id"
-    methods = _CHANGES | {ACKNOWLEDGED}
+    methods = _CHANGE_METHODS | {ACKNOWLEDGED}
     source = "2026-07-28 basic/index; 2026-07-28 basic/patterns/subscriptions"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -169,7 +169,7 @@ class UnknownSubscriptionId(ListenRule):
             differs_only_in_type = subscriptions.listening(session, RequestKey(None, converted(named_id))) is not None
             fault = "matches no subscription"
         fault = "has another JSON type than the id of the request" if differs_only_in_type else fault
-        return [self.finding(context, f"the subscription id {short(named_id.text)} {fault}", pointer=_ID)]
+        return [self.finding(context, f"the subscription id {shortened(named_id.text)} {fault}", pointer=_ID_POINTER)]
 
 
 class OutsideSubscription(ListenRule):
@@ -184,7 +184,7 @@ class OutsideSubscription(ListenRule):
     """
 
     id = "listen/outside-subscription"
-    methods = _CHANGES
+    methods = _CHANGE_METHODS
     source = "2026-07-28 basic/patterns/subscriptions; 2026-07-28 schema"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -194,7 +194,7 @@ class OutsideSubscription(ListenRule):
             requests = requests_in(context)
             if not requests or any(request.method == LISTEN for request in requests):
                 return ()
-            text = f"a change is announced on the stream of {short(requests[0].method)}"
+            text = f"a change is announced on the stream of {shortened(requests[0].method)}"
             return [self.finding(context, text, pointer="/method", related=(requests[0].seq,))]
         session = context.session
         is_uncertain = not session.observed_start or session.unjudged.get("client") is not None

@@ -13,9 +13,15 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import ListenMessageRule, ListenRule, ListenStreamRule, is_named, is_sure
+from analysis.rules.support.listenings import (
+    ListenMessageRule,
+    ListenRule,
+    ListenStreamRule,
+    has_all_messages,
+    is_named,
+)
 
-_ID = "/result/_meta/io.modelcontextprotocol~1subscriptionId"
+_ID_POINTER = "/result/_meta/io.modelcontextprotocol~1subscriptionId"
 _PAGE = "2026-07-28 basic/patterns/subscriptions"
 
 
@@ -39,7 +45,7 @@ class AfterEnd(ListenMessageRule):
         if context.cancels is not None or not is_named(context) or not isinstance(context.message, Notification):
             return ()
         if subscription.answered_ns is None and subscription.cancelled_by_server_ns is None:
-            return self._after_client(context, subscription, _cancelled(subscription, self.fold))
+            return self._findings_after_client_end(context, subscription, _client_cancel_seq(subscription, self.fold))
         text = f"{context.method} is sent in a subscription that the server has ended"
         return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
 
@@ -48,9 +54,9 @@ class AfterEnd(ListenMessageRule):
         if not isinstance(subscription, ListenSubscription) or call is None:
             return ()
         is_by_client = call.cancelled_ns is not None and call.cancelled_ns == subscription.cancelled_by_client_ns
-        return self._after_client(context, subscription, call.cancelled_seq if is_by_client else None)
+        return self._findings_after_client_end(context, subscription, call.cancelled_seq if is_by_client else None)
 
-    def _after_client(
+    def _findings_after_client_end(
         self, context: MessageContext, subscription: ListenSubscription, cancel_seq: int | None
     ) -> Iterable[Finding]:
         if cancel_seq is None or not context.session.has_received("server", cancel_seq):
@@ -81,11 +87,11 @@ class ResultWithoutSubscriptionId(ListenRule):
         if SUBSCRIPTION_ID not in response.meta:
             text = "the result of a subscription has no subscription id"
             has_meta = isinstance(member(context.body.get("result"), "_meta"), dict)
-            return [self.finding(context, text, pointer=_ID if has_meta else "/result/_meta")]
+            return [self.finding(context, text, pointer=_ID_POINTER if has_meta else "/result/_meta")]
         if subscription_id(response, response.meta) == response.id:
             return ()
         text = "the result of a subscription has a subscription id that differs from its id"
-        return [self.finding(context, text, pointer=_ID)]
+        return [self.finding(context, text, pointer=_ID_POINTER)]
 
 
 class AbruptEnd(ListenStreamRule):
@@ -105,7 +111,7 @@ class AbruptEnd(ListenStreamRule):
     needs_http = True
     source = _PAGE
 
-    def closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
+    def on_stream_closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
         is_announced = subscription.answered_ns is not None or subscription.cancelled_by_server_ns is not None
         if is_announced or http.over is None:
             return ()
@@ -136,7 +142,7 @@ class EndedByCancelOnly(Rule):
         for subscription in self.fold.links.subscriptions.listenings(session):
             has_result = subscription.answered_ns is not None and not subscription.is_refused
             is_cancelled = subscription.cancelled_by_server_ns is not None
-            if has_result == is_cancelled or subscription.is_refused or not is_sure(subscription):
+            if has_result == is_cancelled or subscription.is_refused or not has_all_messages(subscription):
                 continue
             text = "the server ends a subscription only with its result"
             if is_cancelled:
@@ -147,7 +153,7 @@ class EndedByCancelOnly(Rule):
 # ---- shared by the rules
 
 
-def _cancelled(subscription: ListenSubscription, fold: Fold) -> int | None:
+def _client_cancel_seq(subscription: ListenSubscription, fold: Fold) -> int | None:
     """Returns the number of the client's cancellation, or None if there is none."""
     if subscription.cancelled_by_client_ns is None:
         return None

@@ -9,7 +9,13 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import ListenMessageRule, ListenRule, ListenStreamRule, is_named, is_sure
+from analysis.rules.support.listenings import (
+    ListenMessageRule,
+    ListenRule,
+    ListenStreamRule,
+    has_all_messages,
+    is_named,
+)
 
 _POINTER = "/params/notifications"
 
@@ -33,7 +39,7 @@ class NotAcknowledgedFirst(ListenMessageRule):
         if self.id in subscription.memory or not is_named(context):
             return ()
         subscription.memory[self.id] = True
-        if subscription.acknowledgements or context.cancels is not None or not is_sure(subscription):
+        if subscription.acknowledgements or context.cancels is not None or not has_all_messages(subscription):
             return ()
         text = "a subscription begins with something other than its acknowledgement"
         return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
@@ -60,12 +66,12 @@ class NeverAcknowledged(ListenRule, ListenStreamRule):
         if (
             not isinstance(subscription, ListenSubscription)
             or subscription.acknowledgements
-            or not is_sure(subscription)
+            or not has_all_messages(subscription)
         ):
             return ()
         return [self.finding(context, self._text, related=(subscription.seq,))]
 
-    def closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
+    def on_stream_closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
         if subscription.acknowledgements or subscription.answered_ns is not None or http.over is None:
             return ()
         return [self.finding(http.over, self._text, related=(subscription.seq,), session=subscription.session)]
@@ -112,7 +118,7 @@ class AcknowledgedMore(ListenMessageRule):
         granted_filter, requested_filter = subscription.acknowledged, subscription.requested
         if granted_filter is None or subscription.acknowledgements != 1:
             return ()
-        extra_members = _beyond(granted_filter, requested_filter)
+        extra_members = _extra_members(granted_filter, requested_filter)
         if not extra_members:
             return ()
         text = f"the acknowledgement grants more than was requested: {', '.join(extra_members)}"
@@ -138,7 +144,7 @@ class AcknowledgedLess(ListenMessageRule):
         granted_filter, requested_filter = subscription.acknowledged, subscription.requested
         if granted_filter is None or subscription.acknowledgements != 1:
             return ()
-        missing_members = _beyond(requested_filter, granted_filter)
+        missing_members = _extra_members(requested_filter, granted_filter)
         if not missing_members:
             return ()
         text = f"the acknowledgement grants less than was requested: {', '.join(missing_members)} is missing"
@@ -174,7 +180,7 @@ class EmptyFilter(Rule):
 # ---- shared by the rules
 
 
-def _beyond(filter_: ListenFilter, other: ListenFilter) -> list[str]:
+def _extra_members(filter_: ListenFilter, other: ListenFilter) -> list[str]:
     """Returns the names of the members of `filter_` that select something that `other` does not."""
     members = sorted(filter_.flags - other.flags)
     if any(uri not in other.uris for uri in filter_.uris):

@@ -13,7 +13,7 @@ from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES
 from analysis.shapes.validation import problems
 
@@ -21,16 +21,16 @@ MAX_PENDING_RETRIES: Final = 10_000
 """The most calls of a session that are remembered until the client retries them."""
 
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
-_KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+_INPUT_REQUEST_METHODS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 _RETRY_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
 """The members that mark a retry: each retry has at least one of them."""
-_ANSWERS: Final = "/params/inputResponses"
-_NAMED: Final = 3
+_RESPONSES_POINTER: Final = "/params/inputResponses"
+_MAX_NAMED_KEYS: Final = 3
 """The most unanswered keys that a finding names."""
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 
 
-class _Retry(Rule):
+class _RetryRule(Rule):
     """A rule about retries whose interim result is known."""
 
     who = "client"
@@ -66,7 +66,7 @@ class _Retry(Rule):
         raise NotImplementedError
 
 
-class SameId(_Retry):
+class SameId(_RetryRule):
     """A retry has the id of the call that it repeats.
 
     **Why it matters.** Each round is a separate request. A server that remembers ids mistakes the retry for a
@@ -89,7 +89,7 @@ class SameId(_Retry):
         return [self.finding(context, text, pointer="/id", related=(interim.request.seq,))]
 
 
-class StateNotEchoed(_Retry):
+class StateNotEchoed(_RetryRule):
     """A retry does not return the state that came with the interim result.
 
     **Why it matters.** The server may keep nothing between rounds: without its state it starts over and asks the same
@@ -117,7 +117,7 @@ class StateNotEchoed(_Retry):
         return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
 
-class StateInvented(_Retry):
+class StateInvented(_RetryRule):
     """A retry has a state, although the interim result had none.
 
     **Why it matters.** The server refuses the call, or continues with the state of another call.
@@ -179,7 +179,7 @@ class StateOnOtherRequest(Rule):
         return [self.finding(context, text, pointer="/params/requestState")]
 
 
-class ResponsesMissing(_Retry):
+class ResponsesMissing(_RetryRule):
     """A retry does not answer every question.
 
     **Why it matters.** The server has to ask the remaining questions again, so the user gets them one by one.
@@ -200,16 +200,16 @@ class ResponsesMissing(_Retry):
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
         missing_keys = [key for key in questions if key not in answers]
-        key_list = ", ".join([repr(short(key)) for key in missing_keys[:_NAMED]]) + (
-            ", …" if len(missing_keys) > _NAMED else ""
+        key_list = ", ".join([repr(shortened(key)) for key in missing_keys[:_MAX_NAMED_KEYS]]) + (
+            ", …" if len(missing_keys) > _MAX_NAMED_KEYS else ""
         )
         verb = "has" if len(missing_keys) == 1 else "have"
         text = f"{len(missing_keys)} of {len(questions)} input requests {verb} no response: {key_list}"
-        pointer = _ANSWERS if "inputResponses" in params else "/params"
+        pointer = _RESPONSES_POINTER if "inputResponses" in params else "/params"
         return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
 
-class UnknownResponseKey(_Retry):
+class UnknownResponseKey(_RetryRule):
     """A retry answers a question that the server did not ask.
 
     **Why it matters.** Servers ignore the answer. Often its key is misspelt, and the expected answer is missing.
@@ -229,11 +229,15 @@ class UnknownResponseKey(_Retry):
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
         key = next(key for key in answers if key not in questions)
-        text = f"the response {short(key)!r} matches no input request"
-        return [self.finding(context, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))]
+        text = f"the response {shortened(key)!r} matches no input request"
+        return [
+            self.finding(
+                context, text, pointer=f"{_RESPONSES_POINTER}/{step(key, 200)}", related=(interim.response.seq,)
+            )
+        ]
 
 
-class InvalidInputResponse(_Retry):
+class InvalidInputResponse(_RetryRule):
     """An answer does not match its question.
 
     **Why it matters.** The server cannot use it, so the user's effort is wasted.
@@ -255,15 +259,15 @@ class InvalidInputResponse(_Retry):
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MAX_INPUT_ENTRIES):
             method = member(questions.get(key), "method")
-            fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
+            fault = _fault(method, answer) if isinstance(method, str) and method in _INPUT_REQUEST_METHODS else None
             if fault is not None:
-                text = f"the response {short(key)!r} is not a result of {method}: {fault}"
+                text = f"the response {shortened(key)!r} is not a result of {method}: {fault}"
                 yield self.finding(
-                    context, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,)
+                    context, text, pointer=f"{_RESPONSES_POINTER}/{step(key, 200)}", related=(interim.response.seq,)
                 )
 
 
-class ParamsChanged(_Retry):
+class ParamsChanged(_RetryRule):
     """The params of a retry differ from the params of its call.
 
     **Why it matters.** The server asked about the first call. It may continue with the params in its state, and do

@@ -9,8 +9,8 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
-from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, POST, ExchangeEndRule, is_cut
+from analysis.rules.support.eras import shortened
+from analysis.rules.support.exchanges import ALL_METHODS, POST_ONLY, ExchangeEndRule, is_cut
 from analysis.rules.support.message_text import reason
 
 NOT_JSON: Final = "sse/data-not-json"
@@ -41,7 +41,7 @@ class DataNotJson(Rule):
         if (
             frame.unit != "sse_event"
             or frame.event is not None
-            or is_older(context.http)
+            or is_older_transport(context.http)
             or reason(context.message) != self.id
         ):
             return ()
@@ -69,9 +69,9 @@ class EventType(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
         event = context.message.frames[0].event
-        if event is None or is_older(context.http):
+        if event is None or is_older_transport(context.http):
             return ()
-        return [self.finding(context, f"an event has the type {short(event)!r}, which clients ignore")]
+        return [self.finding(context, f"an event has the type {shortened(event)!r}, which clients ignore")]
 
 
 class UnterminatedEvent(ExchangeEndRule):
@@ -88,7 +88,7 @@ class UnterminatedEvent(ExchangeEndRule):
     who = "server"
     versions = since("2025-03-26")
     level = WARNING
-    http_methods: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
     media = STREAM
     source = "WHATWG SSE §9.2.6"
 
@@ -101,7 +101,7 @@ class UnterminatedEvent(ExchangeEndRule):
             return ()
         if last_message.request is None:
             return [self.finding(last_message, "the stream ends inside an event, which is lost")]
-        text = f"the stream ends inside the event that answers {short(last_message.method)}, which is lost"
+        text = f"the stream ends inside the event that answers {shortened(last_message.method)}, which is lost"
         return [self.finding(last_message, text, level=ERROR)]
 
 
@@ -121,7 +121,7 @@ class NoPrimingEvent(ExchangeEndRule):
     versions = only("2025-11-25")
     level = NOTE
     once = True
-    http_methods: ClassVar[frozenset[str]] = POST
+    http_methods: ClassVar[frozenset[str]] = POST_ONLY
     media = STREAM
     source = "2025-11-25 basic/transports"
 
@@ -137,6 +137,6 @@ class NoPrimingEvent(ExchangeEndRule):
 # ---- shared by the rules
 
 
-def is_older(http: HttpExchange | None) -> bool:
+def is_older_transport(http: HttpExchange | None) -> bool:
     """Whether a stream belongs to the older transport."""
     return http is not None and http.method == "GET" and http.uri_key is not None

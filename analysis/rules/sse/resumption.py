@@ -10,12 +10,12 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import short
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.eras import shortened
 from analysis.rules.support.exchanges import (
-    ANY,
-    SESSIONS,
-    SUCCESS,
+    ALL_METHODS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -24,26 +24,26 @@ from analysis.rules.support.exchanges import (
 )
 from captures.frame import Frame
 
-TOLERANCE: Final = 0.9
+MIN_WAIT_FRACTION: Final = 0.9
 """The smallest fraction of the requested delay that a client may wait; it is below 1 because clocks differ."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
 _POLLING: Final = "2025-11-25 basic/transports"
-_MS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 _MAX_RESUMPTIONS: Final = 1_000
 MAX_SILENCE_NS: Final = 5_000_000_000
 """How long a resumed stream that has not ended may be silent."""
-_LINKS: Final = 100
+_MAX_LINKS: Final = 100
 """The most exchanges of one stream that are searched."""
 
 
-class _Repeated(HttpRule):
+class _RepeatedEventRule(HttpRule):
     """A rule about events whose id had already been sent."""
 
     who = "server"
-    versions = SESSIONS
-    http_methods: ClassVar[frozenset[str]] = ANY
+    versions = SESSION_REVISIONS
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
     media = STREAM
     source = _PAGE
     kind: ClassVar[Oddity]
@@ -70,7 +70,7 @@ class _Repeated(HttpRule):
         ]
 
 
-class DuplicateEventId(_Repeated):
+class DuplicateEventId(_RepeatedEventRule):
     """Two events of a session have the same id.
 
     **Why it matters.** A client that resumes after that id gets the events after one of the two, and cannot tell which.
@@ -86,10 +86,10 @@ class DuplicateEventId(_Repeated):
     text = "an event has the id of another event of this session"
 
     def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
-        return [*super().repeats_of(http), *_changed_at_once(http)]
+        return [*super().repeats_of(http), *_changed_consecutive_events(http)]
 
 
-class ReplayWithoutRequest(_Repeated):
+class ReplayWithoutRequest(_RepeatedEventRule):
     """An event is sent again although the client did not ask for a replay.
 
     **Why it matters.** The client handles it twice, as a response that matches no request or a notification that counts
@@ -107,7 +107,7 @@ class ReplayWithoutRequest(_Repeated):
     text = "an event is repeated on a stream that was not opened with Last-Event-ID"
 
 
-class ReplayFromOtherStream(_Repeated):
+class ReplayFromOtherStream(_RepeatedEventRule):
     """A resumed stream replays events of another stream.
 
     **Why it matters.** If the other stream is still open, the client gets these events twice, and it cannot tell which
@@ -124,7 +124,7 @@ class ReplayFromOtherStream(_Repeated):
     text = "the stream replays an event of another stream"
 
 
-class ReplayOfSeen(_Repeated):
+class ReplayOfSeen(_RepeatedEventRule):
     """A replay begins at or before the event that the client named.
 
     **Why it matters.** The client already has that event, and handles it twice unless it checks ids.
@@ -153,7 +153,7 @@ class UnknownLastEventId(ExchangeEndRule):
 
     id = "sse/unknown-last-event-id"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = WARNING
     needs_start = True
     http_methods: ClassVar[frozenset[str]] = _GET
@@ -163,7 +163,7 @@ class UnknownLastEventId(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_surely_unknown or http.session_id is None:
             return ()
-        return self.in_request(http, session, "the Last-Event-ID matches no event of this session")
+        return self.findings_in_request(http, session, "the Last-Event-ID matches no event of this session")
 
 
 class ResumeNotGet(ResponseStartRule):
@@ -178,15 +178,15 @@ class ResumeNotGet(ResponseStartRule):
 
     id = "sse/resume-not-get"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = WARNING
-    exchanges = OddExchange.HEADERS
+    exchanges = ExchangeOddity.HEADERS
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields:
             return ()
-        return self.in_request(http, session, "a POST has a Last-Event-ID")
+        return self.findings_in_request(http, session, "a POST has a Last-Event-ID")
 
 
 class ClosedWithoutRetry(ExchangeEndRule):
@@ -205,14 +205,14 @@ class ClosedWithoutRetry(ExchangeEndRule):
     versions = only("2025-11-25")
     level = WARNING
     impact = Impact.COST
-    http_methods: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
     media = STREAM
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or not http.is_retry_known or _retry_of(http) is not None:
             return ()
-        opening_post = _first_of(http)
+        opening_post = _opening_post(http)
         if opening_post is None or not opening_post.is_unbroken or not _is_alive(http):
             return ()
         if not any(is_open(context, self.fold) for context in opening_post.sent):
@@ -241,10 +241,10 @@ class ResumptionIgnored(HttpRule):
 
     id = "sse/resumption-ignored"
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     at_end = True
     http_methods = _GET
-    statuses = SUCCESS
+    statuses = SUCCESS_STATUSES
     media = STREAM
     replaces = ("http/stream-ended-unanswered",)
     source = _PAGE
@@ -261,7 +261,7 @@ class ResumptionIgnored(HttpRule):
             return  # the missing events may have come after the recording broke off
         reported_numbers: set[int] = set()
         for http in self.state_for(session, list):
-            opening_post = _first_of(http) if http.resumption == "known" else None
+            opening_post = _opening_post(http) if http.resumption == "known" else None
             if (
                 opening_post is None
                 or opening_post.over is None
@@ -277,7 +277,8 @@ class ResumptionIgnored(HttpRule):
                 if is_open(context, self.fold) and (silence_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
                     reported_numbers.add(opening_post.number)
                     text = (
-                        f"the client resumes the stream of {short(context.method)}, and the server sends nothing there"
+                        f"the client resumes the stream of {shortened(context.method)}, and the server "
+                        "sends nothing there"
                     )
                     related = (http.answered.seq,) if http.answered is not None else ()
                     yield self.finding(opening_post.over, text, session=session, related=related)
@@ -314,10 +315,14 @@ class RetryIgnored(ExchangeEndRule):
             return ()
         retry_ms, waited_ns = _retry_of(resumed_exchange), http.started.t_ns - resumed_exchange.over.t_ns
         # A request that was already in transit when the stream ended did not ignore the delay.
-        if retry_ms is None or http.started.seq < resumed_exchange.over.seq or waited_ns >= retry_ms * _MS * TOLERANCE:
+        if (
+            retry_ms is None
+            or http.started.seq < resumed_exchange.over.seq
+            or waited_ns >= retry_ms * _NS_PER_MS * MIN_WAIT_FRACTION
+        ):
             return ()
-        text = f"the client reconnects after {waited_ns // _MS} ms instead of {retry_ms} ms"
-        return self.in_request(http, session, text)
+        text = f"the client reconnects after {waited_ns // _NS_PER_MS} ms instead of {retry_ms} ms"
+        return self.findings_in_request(http, session, text)
 
 
 class ResumptionInModern(Rule):
@@ -354,7 +359,7 @@ class ResumptionInModern(Rule):
 # ---- shared by the rules
 
 
-def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
+def _changed_consecutive_events(http: HttpExchange) -> list[RepeatedEventId]:
     """Returns the received events that have the id of the preceding event, but different data."""
     repeats: list[RepeatedEventId] = []
     last_named: Frame | None = None  # the last event with an explicit id
@@ -375,17 +380,17 @@ def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
 def _retry_of(http: HttpExchange) -> int | None:
     """Returns the last `retry` of a stream, in this exchange or one that it resumes, or None if there is none."""
     exchange: HttpExchange | None = http
-    for _ in range(_LINKS):
+    for _ in range(_MAX_LINKS):
         if exchange is None or exchange.retry is not None:
             break
         exchange = exchange.resumes
     return None if exchange is None else exchange.retry
 
 
-def _first_of(http: HttpExchange) -> HttpExchange | None:
+def _opening_post(http: HttpExchange) -> HttpExchange | None:
     """Returns the POST that opened a stream, directly or before it was resumed, or None if unknown."""
     exchange: HttpExchange | None = http
-    for _ in range(_LINKS):
+    for _ in range(_MAX_LINKS):
         if exchange is None or exchange.method == "POST":
             break
         exchange = exchange.resumes

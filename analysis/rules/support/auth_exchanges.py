@@ -13,16 +13,18 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import ALL, NEWEST, Span
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import AllEras
-from analysis.rules.support.exchanges import ANY, HttpRule
+from analysis.rules.support.exchanges import ALL_METHODS, HttpRule
 
 PAGE: Final = "basic/authorization"
-RESOURCE: Final = "/.well-known/oauth-protected-resource"
-SINCE_2025_06_18: Final = 2
-SINCE_2025_11_25: Final = 3
+RESOURCE_METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+RANK_2025_06_18: Final = 2
+RANK_2025_11_25: Final = 3
 
-_HIDDEN: Final = "hmac:"
+_HASH_PREFIX: Final = "hmac:"
 _MAX_CHALLENGE_CHARS: Final = 8192
-_WORD: Final = re.compile(r"([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^\s,\"]+))?", re.ASCII)
+_CHALLENGE_PART: Final = re.compile(
+    r"([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^\s,\"]+))?", re.ASCII
+)
 
 
 class Challenge(NamedTuple):
@@ -37,7 +39,7 @@ class Challenge(NamedTuple):
 class EndpointRule(HttpRule):
     """A rule about exchanges with the endpoint of either HTTP transport, applied when they are answered."""
 
-    http_methods: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if not http.is_ours and is_endpoint(http) else ()
@@ -77,9 +79,9 @@ def challenges_of(http: HttpExchange) -> list[Challenge] | None:
     """Returns the challenges of a response, or None if one of them is hidden."""
     challenges: list[Challenge] = []
     for value in http.challenges:
-        if value.startswith(_HIDDEN):
+        if value.startswith(_HASH_PREFIX):
             return None
-        for match in _WORD.finditer(value[:_MAX_CHALLENGE_CHARS]):
+        for match in _CHALLENGE_PART.finditer(value[:_MAX_CHALLENGE_CHARS]):
             name, text = match[1].lower(), match[2]
             if text is None:
                 challenges.append(Challenge(name, {}))
@@ -88,7 +90,7 @@ def challenges_of(http: HttpExchange) -> list[Challenge] | None:
     return challenges
 
 
-def bearer_of(http: HttpExchange) -> Challenge | None:
+def bearer_challenge(http: HttpExchange) -> Challenge | None:
     """Returns the first Bearer challenge of a response, or None if it has none."""
     return next((challenge for challenge in challenges_of(http) or () if challenge.scheme == "bearer"), None)
 
@@ -96,7 +98,7 @@ def bearer_of(http: HttpExchange) -> Challenge | None:
 def scheme_of(http: HttpExchange) -> str:
     """Returns the scheme of a credential, in lower case, or an empty string if there is none or it is hidden."""
     value = http.fields.get("authorization", "")
-    return "" if value.startswith(_HIDDEN) else value.partition(" ")[0].lower()
+    return "" if value.startswith(_HASH_PREFIX) else value.partition(" ")[0].lower()
 
 
 def default_rank(http: HttpExchange, session: Session | None) -> int:

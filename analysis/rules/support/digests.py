@@ -6,7 +6,7 @@ from typing import Final
 
 import orjson
 
-SHORT: Final = 256
+MAX_PLAIN_DIGEST_BYTES: Final = 256
 """The most bytes of a JSON text that is its own digest."""
 
 
@@ -20,4 +20,4 @@ def json_digest(value: object) -> bytes | None:
             text = json.dumps(value, sort_keys=True).encode()
         except (TypeError, ValueError, RecursionError):
             return None
-    return text if len(text) <= SHORT else blake2b(text, digest_size=16).digest()
+    return text if len(text) <= MAX_PLAIN_DIGEST_BYTES else blake2b(text, digest_size=16).digest()

@@ -3,7 +3,7 @@
 from analysis.conversation.call import MessageContext
 
 
-def echoed(context: MessageContext) -> MessageContext | None:
+def echoed_message(context: MessageContext) -> MessageContext | None:
     """Returns the client's message whose bytes the server has sent back as the response, or None if there is none."""
     http, frame = context.http, context.message.frames[0]
     if http is None or frame.unit != "http_body" or context.message.sender != "server":

@@ -11,7 +11,7 @@ from analysis.conversation.message import Message, Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.protocol.revisions import MODERN, Era, Span, rank_of
 
-LISTED: Final = 1000
+MAX_LISTED_VERSIONS: Final = 1000
 """The most versions of one list that are examined."""
 MAX_QUOTED_TEXT_CHARS: Final = 60
 """The most characters of untrusted text in a finding's message."""
@@ -43,7 +43,7 @@ def speaks_modern(context: MessageContext) -> bool:
     return request.method != "subscriptions/listen" or context.session.is_modern is not False
 
 
-def modern_initialize(message: Message) -> str | None:
+def modern_initialize_version(message: Message) -> str | None:
     """Returns the version that an `initialize` names only in `_meta`, as modern requests do, or None."""
     if not isinstance(message, Request) or message.method != "initialize":
         return None
@@ -68,13 +68,15 @@ def data_of(response: Response) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def listed(response: Response) -> tuple[str, ...] | None:
+def listed_versions(response: Response) -> tuple[str, ...] | None:
     """Returns the versions that a response lists, in a `DiscoverResult` or an error's data, or None without a list."""
     versions = data_of(response).get("supported") if response.is_error else member(response.result, "supportedVersions")
     if not isinstance(versions, list):
         return None
     return tuple(
-        version for version in versions[:LISTED] if isinstance(version, str) and len(version) <= MAX_QUOTED_TEXT_CHARS
+        version
+        for version in versions[:MAX_LISTED_VERSIONS]
+        if isinstance(version, str) and len(version) <= MAX_QUOTED_TEXT_CHARS
     )
 
 
@@ -83,7 +85,7 @@ def outcome_of(context: MessageContext) -> Outcome | None:
     return context.answered.outcome if context.answered is not None else None
 
 
-def has_modern(versions: tuple[str, ...]) -> bool:
+def has_modern_version(versions: tuple[str, ...]) -> bool:
     """Whether a list contains a version of the modern era."""
     return any((rank_of(version) or 0) >= MODERN for version in versions)
 
@@ -99,6 +101,6 @@ def member(value: object, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def short(text: str) -> str:
+def shortened(text: str) -> str:
     """Returns untrusted text, truncated to `MAX_QUOTED_TEXT_CHARS`."""
     return text if len(text) <= MAX_QUOTED_TEXT_CHARS else f"{text[: MAX_QUOTED_TEXT_CHARS - 1]}…"

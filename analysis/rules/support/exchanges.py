@@ -16,12 +16,12 @@ from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Level
 
 JSON: Final = "application/json"
-SESSIONS: Final = between("2025-03-26", "2025-11-25")
+SESSION_REVISIONS: Final = between("2025-03-26", "2025-11-25")
 """The revisions of Streamable HTTP that have sessions and streams opened with GET."""
-ANY: Final = frozenset({"POST", "GET", "DELETE"})
-POST: Final = frozenset({"POST"})
-SUCCESS: Final = range(200, 300)
-NOT_JUDGED: Final = frozenset({401, 403, 429, *range(500, 600)})
+ALL_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
+POST_ONLY: Final = frozenset({"POST"})
+SUCCESS_STATUSES: Final = range(200, 300)
+UNRELATED_STATUSES: Final = frozenset({401, 403, 429, *range(500, 600)})
 """Statuses about credentials, load or failures, which say nothing about the request itself."""
 
 
@@ -29,7 +29,7 @@ class HttpRule(Rule):
     """A rule about exchanges with the endpoint, which `check_exchange` checks."""
 
     needs_http = True
-    http_methods: ClassVar[frozenset[str]] = POST
+    http_methods: ClassVar[frozenset[str]] = POST_ONLY
     """The HTTP methods of the exchanges that the rule checks."""
     statuses: ClassVar[range | frozenset[int] | None] = None
     """The statuses of the exchanges that the rule checks; None for all, including exchanges without a response."""
@@ -54,14 +54,14 @@ class HttpRule(Rule):
         """Returns the findings about an exchange of Streamable HTTP."""
         raise NotImplementedError
 
-    def in_request(
+    def findings_in_request(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
         """Returns a finding at the client's message, or at the record of its request if there is no message."""
         location = http.sent[0] if http.sent else (http.started or http.answered)
         return self._findings(location, http, session, text, level)
 
-    def in_response(
+    def findings_in_response(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
         """Returns a finding at the message in the body of the response, or at the response's record."""
@@ -73,7 +73,7 @@ class HttpRule(Rule):
         )
         return self._findings(location, http, session, text, level)
 
-    def at_end_of(self, http: HttpExchange, session: Session | None, text: str) -> list[Finding]:
+    def findings_at_end(self, http: HttpExchange, session: Session | None, text: str) -> list[Finding]:
         """Returns a finding at the record of the end of an exchange."""
         return self._findings(http.over, http, session, text, None)
 
@@ -96,21 +96,21 @@ class HttpRule(Rule):
 class VersionLearningRule(Rule):
     """A rule that learns from a server's results and errors which versions it supports."""
 
-    taught_by: ClassVar[frozenset[str]] = frozenset({"initialize", "server/discover"})
+    listing_methods: ClassVar[frozenset[str]] = frozenset({"initialize", "server/discover"})
     """Methods whose results list the versions."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        return like.message.sender == "server" and (hook == "error" or method in self.taught_by)
+        return like.message.sender == "server" and (hook == "error" or method in self.listing_methods)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        self.learn(context)
+        self.record_versions(context)
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
-        self.learn(context)
+        self.record_versions(context)
         return ()
 
-    def learn(self, context: MessageContext) -> None:
+    def record_versions(self, context: MessageContext) -> None:
         """Record the versions in a response."""
         raise NotImplementedError
 
@@ -163,17 +163,17 @@ def is_cut(http: HttpExchange) -> bool:
 
 def is_open(context: MessageContext, fold: Fold) -> bool:
     """Whether a request should still get a response: it was not cancelled, or only after it had failed."""
-    call = waiting_for(context, fold)
+    call = unanswered_call(context, fold)
     return call is not None and call.is_due
 
 
 def is_cancelled(context: MessageContext, fold: Fold) -> bool:
     """Whether a request was cancelled while it could be answered, and is still unanswered."""
-    call = waiting_for(context, fold)
+    call = unanswered_call(context, fold)
     return call is not None and not call.is_due
 
 
-def waiting_for(context: MessageContext, fold: Fold) -> Call | None:
+def unanswered_call(context: MessageContext, fold: Fold) -> Call | None:
     """Returns the call of a request that has no response, or None if it was answered or has failed."""
     message = context.message
     if not isinstance(message, Request):

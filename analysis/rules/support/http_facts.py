@@ -14,14 +14,14 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Invalid, Request
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.protocol.json_pointer import names, step
-from analysis.rules.support.eras import member, short, speaks_modern
+from analysis.rules.support.eras import member, shortened, speaks_modern
 from analysis.rules.support.listings import tools_of
-from analysis.rules.tool.schemas import HEADER, annotations_of
+from analysis.rules.tool.schemas import HEADER_KEYWORD, annotations_of
 
 METHOD_FIELD: Final = "mcp-method"
 NAME_FIELD: Final = "mcp-name"
 PARAM_FIELD: Final = "mcp-param-"
-NAMED: Final = {
+NAME_MEMBERS: Final = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
@@ -30,14 +30,14 @@ NAMED: Final = {
     "tasks/cancel": "taskId",
 }
 """Methods whose requests have an `Mcp-Name` header, each with the member of the params that the header repeats."""
-FRESH_UNTIL: Final = "http tools until"
+FRESH_UNTIL_KEY: Final = "http tools until"
 """The key in a session's memory for the time when its list of tools expires; absent if the list does not expire."""
 
-_SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
+_match_sentinel: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
 _MAX_ARGUMENT_DEPTH: Final = 32
 _MAX_ANNOTATIONS: Final = 64
 """The most annotated members of a tool that are examined."""
-_KEY: Final = "header faults"
+_FAULTS_KEY: Final = "header faults"
 
 
 class Fault(NamedTuple):
@@ -62,63 +62,65 @@ def faults_of(context: MessageContext) -> list[Fault]:
     http = context.http
     if http is None or not http.method:
         return []
-    if _KEY not in http.memory:
-        http.memory[_KEY] = _faults(context, http)
+    if _FAULTS_KEY not in http.memory:
+        http.memory[_FAULTS_KEY] = _find_faults(context, http)
     return known_faults(http)
 
 
 def known_faults(http: HttpExchange) -> list[Fault]:
     """Returns the faults that `faults_of` has found in the headers of an exchange; none if it was not called."""
-    faults: list[Fault] = http.first.memory.get(_KEY, [])
+    faults: list[Fault] = http.first.memory.get(_FAULTS_KEY, [])
     return faults
 
 
-def _faults(context: MessageContext, http: HttpExchange) -> list[Fault]:
+def _find_faults(context: MessageContext, http: HttpExchange) -> list[Fault]:
     request = context.message
     if not isinstance(request, Request) or request.index is not None or not speaks_modern(context):
         return []
     if context.session.is_legacy or http.may_be_older:
         return []  # only Streamable HTTP repeats values in headers
     faults: list[Fault] = []
-    _look_at_method(request, http, faults)
-    body_name = member(request.params, NAMED.get(request.method, ""))
+    _check_method_header(request, http, faults)
+    body_name = member(request.params, NAME_MEMBERS.get(request.method, ""))
     if isinstance(body_name, str):
-        _look_at_name(body_name, NAMED[request.method], http, faults)
+        _check_name_header(body_name, NAME_MEMBERS[request.method], http, faults)
     if request.method == "tools/call":
-        _look_at_params(context, request, http, faults)
+        _check_param_headers(context, request, http, faults)
     return faults
 
 
-def _look_at_method(request: Request, http: HttpExchange, faults: list[Fault]) -> None:
+def _check_method_header(request: Request, http: HttpExchange, faults: list[Fault]) -> None:
     header_value, text = http.fields.get(METHOD_FIELD), ""
     if header_value is None:
         text = "a request without Mcp-Method"
     elif METHOD_FIELD in http.doubled:
         text = "Mcp-Method is sent twice"
     elif header_value != request.method:
-        text = f"Mcp-Method is {short(header_value)!r}, but the method of the message is {short(request.method)!r}"
+        text = (
+            f"Mcp-Method is {shortened(header_value)!r}, but the method of the message is {shortened(request.method)!r}"
+        )
     if text:
         faults.append(Fault("http/method-header", text, "/method"))
 
 
-def _look_at_name(body_value: str, name: str, http: HttpExchange, faults: list[Fault]) -> None:
+def _check_name_header(body_value: str, name: str, http: HttpExchange, faults: list[Fault]) -> None:
     header_value, pointer = http.fields.get(NAME_FIELD), f"/params/{name}"
     if header_value is None:
         faults.append(Fault("http/name-header", "a request without Mcp-Name", pointer))
     elif NAME_FIELD in http.doubled:
         faults.append(Fault("http/name-header", "Mcp-Name is sent twice", pointer))
-    elif fault := _encoding(header_value, body_value):
+    elif fault := _encoding_fault(header_value, body_value):
         faults.append(Fault("http/header-encoding", f"Mcp-Name {fault}", pointer))
     elif _decoded(header_value) != body_value:
         text = f"Mcp-Name is not the {name} in the message"
         if name == "name":  # a URI or a task id may give access to anyone who reads it
-            text = f"Mcp-Name is {short(header_value)!r}, but the name in the message is {short(body_value)!r}"
+            text = f"Mcp-Name is {shortened(header_value)!r}, but the name in the message is {shortened(body_value)!r}"
         faults.append(Fault("http/name-header", text, pointer))
 
 
-def _look_at_params(context: MessageContext, request: Request, http: HttpExchange, faults: list[Fault]) -> None:
+def _check_param_headers(context: MessageContext, request: Request, http: HttpExchange, faults: list[Fault]) -> None:
     name, arguments = member(request.params, "name"), member(request.params, "arguments")
-    if request.t_ns > context.session.memory.get(FRESH_UNTIL, request.t_ns):
+    if request.t_ns > context.session.memory.get(FRESH_UNTIL_KEY, request.t_ns):
         return
     tool = tools_of(context.session).entry(name, request, context.session)
     schema = tool.schema("inputSchema", context.rank) if tool is not None else None
@@ -128,16 +130,16 @@ def _look_at_params(context: MessageContext, request: Request, http: HttpExchang
     if len(annotations) > _MAX_ANNOTATIONS or any(annotation.fault is not None for annotation in annotations):
         return
     for annotation in annotations:
-        path = _path(annotation.pointer)
-        header = _annotated(tool.item["inputSchema"], path)
+        path = _argument_path(annotation.pointer)
+        header = _annotated_header(tool.item["inputSchema"], path)
         if header is None:
             continue
         field, value = PARAM_FIELD + header.lower(), _argument(arguments, path)
         header_value = http.fields.get(field)
         pointer = "/params/arguments/" + "/".join(step(name) for name in path)
-        text, rule = _param(header_value, value, field in http.doubled), "http/param-header"
+        text, rule = _param_fault(header_value, value, field in http.doubled), "http/param-header"
         if not text and header_value is not None and isinstance(value, (str, int, float)):
-            if fault := _encoding(header_value, value if isinstance(value, str) else ""):
+            if fault := _encoding_fault(header_value, value if isinstance(value, str) else ""):
                 text, rule = fault, "http/header-encoding"
             elif not _is_same(_decoded(header_value), value):
                 text = "does not match the argument in the message"
@@ -145,7 +147,7 @@ def _look_at_params(context: MessageContext, request: Request, http: HttpExchang
             faults.append(Fault(rule, f"Mcp-Param-{header[:40]} {text}", pointer[:200], (tool.seq,)))
 
 
-def _param(header_value: str | None, value: Any, is_doubled: bool) -> str:
+def _param_fault(header_value: str | None, value: Any, is_doubled: bool) -> str:
     if value is None:
         return "is sent without the argument" if header_value is not None else ""
     if not isinstance(value, (str, int, float)):
@@ -155,15 +157,15 @@ def _param(header_value: str | None, value: Any, is_doubled: bool) -> str:
     return "is sent twice" if is_doubled else ""
 
 
-def _path(pointer: str) -> list[str]:
+def _argument_path(pointer: str) -> list[str]:
     """Returns the path to an annotated argument, given the pointer to its annotation."""
     return names(pointer)[1:-1:2]
 
 
-def _annotated(schema: Any, path: list[str]) -> str | None:
+def _annotated_header(schema: Any, path: list[str]) -> str | None:
     for name in path[:_MAX_ARGUMENT_DEPTH]:
         schema = member(member(schema, "properties"), name)
-    header = member(schema, HEADER)
+    header = member(schema, HEADER_KEYWORD)
     return header if isinstance(header, str) and len(path) <= _MAX_ARGUMENT_DEPTH else None
 
 
@@ -186,14 +188,14 @@ def _is_same(header_value: str | None, value: Any) -> bool:
         return False
 
 
-def _encoding(header_value: str, body_value: str) -> str:
+def _encoding_fault(header_value: str, body_value: str) -> str:
     """Returns the fault in the encoding of a text in a header, or an empty string if there is none."""
     is_plain = header_value.isascii() and header_value.isprintable()
     if is_plain and header_value == body_value and header_value[:1] not in "= " and header_value[-1:] != " ":
         return ""  # the usual case
     if not is_plain and not all("\x20" <= char <= "\x7e" or char == "\t" for char in header_value):
         return "has characters that are not ASCII"
-    sentinel = _SENTINEL(header_value)
+    sentinel = _match_sentinel(header_value)
     if sentinel is not None:
         if _decoded(header_value) is None:
             return "does not hold base64 of UTF-8"
@@ -208,7 +210,7 @@ def _encoding(header_value: str, body_value: str) -> str:
 
 def _decoded(header_value: str) -> str | None:
     """Returns the text that a header encodes, or None if it cannot be decoded."""
-    sentinel = _SENTINEL(header_value)
+    sentinel = _match_sentinel(header_value)
     if sentinel is None:
         return header_value
     try:

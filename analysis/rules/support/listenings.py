@@ -11,15 +11,15 @@ from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import CHANGES, LISTEN, SUBSCRIPTION_ID, ListenSubscription
 from analysis.protocol.revisions import MODERN_ERA
-from analysis.rules.base import Rule, Who
+from analysis.rules.base import ResponsibleSide, Rule
 from analysis.rules.finding import Finding
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 
 
 class ListenRule(Rule):
     """A rule about what a server sends for a `subscriptions/listen`."""
 
-    who: ClassVar[Who] = "server"
+    who: ClassVar[ResponsibleSide] = "server"
     versions = MODERN_ERA
     era = "modern"
     sender = "server"
@@ -41,9 +41,9 @@ class ListenMessageRule(ListenRule):
 class ListenStreamRule(Rule):
     """A rule about how a `subscriptions/listen` ends on its stream."""
 
-    who: ClassVar[Who] = "server"
+    who: ClassVar[ResponsibleSide] = "server"
     versions = MODERN_ERA
-    exchanges = OddExchange.LISTENING
+    exchanges = ExchangeOddity.LISTENING
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
         """Check a stream that the server itself has ended; a broken connection may have any cause."""
@@ -51,9 +51,9 @@ class ListenStreamRule(Rule):
             return ()
         if session.is_legacy or not http.is_streamable:
             return ()  # in other transports, the response to a POST is not a stream
-        return self._in_stream(http)
+        return self._check_stream(http)
 
-    def _in_stream(self, http: HttpExchange) -> Iterator[Finding]:
+    def _check_stream(self, http: HttpExchange) -> Iterator[Finding]:
         for context in http.sent:
             request = context.message
             if isinstance(request, Request) and request.method == LISTEN:
@@ -62,15 +62,15 @@ class ListenStreamRule(Rule):
                 is_excused = (
                     subscription is None or subscription.cancelled_by_client_ns is not None or subscription.is_refused
                 )
-                if subscription is not None and not is_excused and is_sure(subscription):
-                    yield from self.closed(http, subscription)
+                if subscription is not None and not is_excused and has_all_messages(subscription):
+                    yield from self.on_stream_closed(http, subscription)
 
-    def closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
+    def on_stream_closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
         """Returns the findings about a `subscriptions/listen` stream that the server has closed."""
         raise NotImplementedError
 
 
-def is_sure(subscription: ListenSubscription) -> bool:
+def has_all_messages(subscription: ListenSubscription) -> bool:
     """Whether the capture contains all messages that the server has sent since the request."""
     session = subscription.session
     return max(session.lost_seq, session.unjudged.get("server", -1)) < subscription.seq

@@ -21,25 +21,25 @@ from captures.frame import Frame
 from captures.limits import MAX_READER_JUDGED_BYTES
 
 BOM: Final = b"\xef\xbb\xbf"
-SEVERAL: Final = "framing/several-messages-on-a-line"
+SEVERAL_MESSAGES: Final = "framing/several-messages-on-a-line"
 NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json"})
 MAX_QUOTED_NAME_CHARS: Final = 60
 """The most characters of an untrusted name that a finding repeats."""
 
 _MAX_POINTER_CHARS: Final = 256
-_NO_VALUE: Final = NOT_JSON | {
+_REASONS_WITHOUT_VALUE: Final = NOT_JSON | {
     *("framing/invalid-utf8", "framing/lsp-header", "framing/blank-line", "framing/truncated-message"),
     *("framing/not-a-message", "framing/too-deep", "sse/data-not-json", "invalid", "unjudged"),
 }
-_HALF: Final = re.compile("[\ud800-\udfff]")
-_HALF_ESCAPED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 
 
 T = TypeVar("T")
 
 
-class _LastRead(Generic[T]):
+class _LastResultCache(Generic[T]):
     """Caches a function's result for the latest frames, because all rules need it for each item of an array.
 
     Frames are compared by identity: comparing or hashing ten thousand lines for each of as many items would take
@@ -71,7 +71,9 @@ class FrameRule(Rule):
         """Yields the findings about a frame; `context` is the first message in it."""
         raise NotImplementedError
 
-    def of_frame(self, context: MessageContext, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
+    def frame_finding(
+        self, context: MessageContext, text: str, *, pointer: str = "", item: int | None = None
+    ) -> Finding:
         """Returns a finding about the frame as a whole, or about one item in it."""
         related = tuple({frame.seq: None for frame in context.message.frames[-1:] if frame.seq != context.message.seq})
         return self.finding(context, text, pointer=pointer, related=related)._replace(item=item)
@@ -90,8 +92,8 @@ def is_first(message: Message) -> bool:
     return message.index in (None, 0)
 
 
-@_LastRead
-def _behind_bom(frames: tuple[Frame, ...]) -> str:
+@_LastResultCache
+def _reason_after_bom(frames: tuple[Frame, ...]) -> str:
     frame = frames[0]
     verdict = judge(
         frame.raw.removeprefix(BOM), frame.dir, frame.unit, whole=frame.whole, limit=MAX_READER_JUDGED_BYTES
@@ -103,12 +105,12 @@ def reason(message: Message) -> str | None:
     """Returns why something is not a message, apart from a byte order mark, or None if it is a message."""
     if not isinstance(message, Invalid):
         return None
-    return _behind_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
+    return _reason_after_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
 
 
 def is_value(message: Message) -> bool:
     """Whether a message's bytes are a JSON object or array; the rules check no other values."""
-    return reason(message) not in _NO_VALUE
+    return reason(message) not in _REASONS_WITHOUT_VALUE
 
 
 def object_of(message: Message) -> dict[str, Any] | None:
@@ -133,7 +135,7 @@ def is_not_json(context: MessageContext) -> bool:
 
 def is_item(message: Message) -> bool:
     """Whether a message is an item of an array, and not one of several messages on a line."""
-    return message.index is not None and message.frames[0].verdict.problem != SEVERAL
+    return message.index is not None and message.frames[0].verdict.problem != SEVERAL_MESSAGES
 
 
 def items_of(message: Message) -> list[Any]:
@@ -141,18 +143,18 @@ def items_of(message: Message) -> list[Any]:
     return _values(message.frames)
 
 
-@_LastRead
+@_LastResultCache
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
     """Returns the values in a frame: one value, the items of an array, or all values on a line. Integers are floats."""
     try:
         text = raw_of(frames).decode("utf-8-sig")
-        values = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
+        values = _consecutive_values(text, json.JSONDecoder(parse_int=float).raw_decode)
     except (ValueError, RecursionError):
         return []
     return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
-def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
+def _consecutive_values(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
     """Returns the consecutive JSON values in a text."""
     values: list[Any] = []
     position = _after_space(text, 0)
@@ -163,7 +165,7 @@ def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]
     return values
 
 
-def cut(name: str) -> str:
+def shortened_name(name: str) -> str:
     """Returns an untrusted name, truncated to `MAX_QUOTED_NAME_CHARS`."""
     return name if len(name) <= MAX_QUOTED_NAME_CHARS else f"{name[: MAX_QUOTED_NAME_CHARS - 1]}…"
 
@@ -182,7 +184,7 @@ class AnomalyLocation(NamedTuple):
     """The message's position in its array, or on its line."""
 
 
-class Hidden(NamedTuple):
+class HiddenValues(NamedTuple):
     """The first location of each kind of hidden value; None if there is none."""
 
     repeated: AnomalyLocation | None = None
@@ -190,7 +192,7 @@ class Hidden(NamedTuple):
     half_pair: AnomalyLocation | None = None
 
 
-class _Repeating(dict[str, Any]):
+class _RepeatingObject(dict[str, Any]):
     """An object that repeats a member."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
@@ -209,29 +211,29 @@ class _Constant:
     """NaN, or an infinity."""
 
 
-def hidden_in(message: Message) -> Hidden:
+def hidden_values(message: Message) -> HiddenValues:
     """Returns the locations of the values that parsers hide in the frames of a message."""
     if is_as_written(message):
-        return Hidden()
-    return _read_again(message.frames) if is_value(message) else Hidden()
+        return HiddenValues()
+    return _hidden_values(message.frames) if is_value(message) else HiddenValues()
 
 
-@_LastRead
-def _read_again(frames: tuple[Frame, ...]) -> Hidden:
+@_LastResultCache
+def _hidden_values(frames: tuple[Frame, ...]) -> HiddenValues:
     raw = raw_of(frames)
-    parser = _Reading()
+    parser = _OddityParser()
     try:
-        values = _each(raw.decode("utf-8-sig"), parser.decode)
+        values = _consecutive_values(raw.decode("utf-8-sig"), parser.decode)
     except (ValueError, RecursionError):
-        return Hidden()
-    if not values or (not parser.is_odd and not _HALF_ESCAPED.search(raw)):
-        return Hidden()
+        return HiddenValues()
+    if not values or (not parser.is_odd and not _ESCAPED_SURROGATE.search(raw)):
+        return HiddenValues()
     has_several = len(values) > 1
     value = values if has_several else values[0]
-    return _places(value, has_items=has_several or isinstance(value, list))
+    return _hidden_locations(value, has_items=has_several or isinstance(value, list))
 
 
-class _Reading:
+class _OddityParser:
     """A JSON parser that notices odd values."""
 
     def __init__(self) -> None:
@@ -245,7 +247,7 @@ class _Reading:
         if len(members) == len(pairs):
             return members
         self.is_odd = True
-        return _Repeating(pairs)
+        return _RepeatingObject(pairs)
 
     def _constant(self, _token: str) -> _Constant:
         self.is_odd = True
@@ -257,12 +259,12 @@ def _after_space(text: str, position: int) -> int:
     return space.end() if space else position
 
 
-def _places(value: Any, *, has_items: bool) -> Hidden:
+def _hidden_locations(value: Any, *, has_items: bool) -> HiddenValues:
     """Returns the first locations of odd values, depth first; without recursion, because values may nest deeply."""
     locations: dict[str, AnomalyLocation] = {}
     path: list[str | int] = []
     levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
-    while levels and len(locations) < len(Hidden._fields):
+    while levels and len(locations) < len(HiddenValues._fields):
         key, item = next(levels[-1], (None, None))
         if key is None:
             levels.pop()
@@ -270,30 +272,30 @@ def _places(value: Any, *, has_items: bool) -> Hidden:
                 path.pop()
             continue
         path.append(key)
-        for kind, name in _odd(key, item):
-            locations.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
+        for kind, name in _oddities(key, item):
+            locations.setdefault(kind, _location([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
         if isinstance(item, dict):
             levels.append(iter(item.items()))
         elif isinstance(item, list):
             levels.append(iter(enumerate(item)))
         else:
             path.pop()
-    return Hidden(**locations)
+    return HiddenValues(**locations)
 
 
-def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, _Repeating):
+def _oddities(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, _RepeatingObject):
         yield "repeated", value.repeated
     elif isinstance(value, _Constant):
         yield "constant", ""
-    elif isinstance(value, str) and _HALF.search(value):
+    elif isinstance(value, str) and _LONE_SURROGATE.search(value):
         yield "half_pair", ""
-    if isinstance(key, str) and _HALF.search(key):
+    if isinstance(key, str) and _LONE_SURROGATE.search(key):
         yield "half_pair", ""
 
 
-def _place(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
+def _location(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
     item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
     pointer = "".join(f"/{step(str(part))}" for part in path)
-    is_quotable = len(pointer) <= _MAX_POINTER_CHARS and not _HALF.search(pointer)
+    is_quotable = len(pointer) <= _MAX_POINTER_CHARS and not _LONE_SURROGATE.search(pointer)
     return AnomalyLocation(pointer if is_quotable else "", name, item if isinstance(item, int) else None)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from analysis.conversation.http_exchange import HttpExchange
 
 _LOOPBACK: Final = re.compile(r"127(?:\.[0-9]{1,3}){3}").fullmatch
-_USUAL: Final = frozenset({None, 80, 443})
+_DEFAULT_PORTS: Final = frozenset({None, 80, 443})
 """Ports that addresses may leave out; behind a TLS proxy, the public scheme differs from the server's."""
 
 
@@ -26,7 +26,10 @@ def is_own(address: str, http: HttpExchange) -> bool:
 
     If no host and port are known, any URL with a host counts.
     """
-    origin, own_origins = _place(address), {_place(f"//{http.fields.get('host', '')}"), _place(http.upstream)}
+    origin, own_origins = (
+        _host_and_port(address),
+        {_host_and_port(f"//{http.fields.get('host', '')}"), _host_and_port(http.upstream)},
+    )
     return origin is not None and (origin in own_origins or own_origins == {None})
 
 
@@ -35,7 +38,10 @@ def may_be_public(address: str, http: HttpExchange) -> bool:
 
     A tunnel, a gateway or a container's port hides the name by which clients know the server.
     """
-    known_origin, public_origin = _place(http.upstream) or _place(f"//{http.fields.get('host', '')}"), _place(address)
+    known_origin, public_origin = (
+        _host_and_port(http.upstream) or _host_and_port(f"//{http.fields.get('host', '')}"),
+        _host_and_port(address),
+    )
     return (
         public_origin is not None
         and not _is_private(public_origin[0])
@@ -45,7 +51,7 @@ def may_be_public(address: str, http: HttpExchange) -> bool:
 
 def _is_private(host: str) -> bool:
     """Whether a host is this machine, in a private network, or has a name that only its own network knows."""
-    if host == _HERE or host.endswith((".local", ".internal", ".lan", ".home.arpa")):
+    if host == _THIS_MACHINE or host.endswith((".local", ".internal", ".lan", ".home.arpa")):
         return True
     try:
         return not ip_address(host).is_global
@@ -53,7 +59,7 @@ def _is_private(host: str) -> bool:
         return "." not in host
 
 
-def _place(address: str) -> tuple[str, int | None] | None:
+def _host_and_port(address: str) -> tuple[str, int | None] | None:
     """Returns the host and the port of an address, or None if it has no host; this machine always has the same name."""
     try:
         parts = urlsplit(address)
@@ -62,7 +68,7 @@ def _place(address: str) -> tuple[str, int | None] | None:
         return None
     if not host:
         return None
-    return _HERE if is_local(host) else host, None if port in _USUAL else port
+    return _THIS_MACHINE if is_local(host) else host, None if port in _DEFAULT_PORTS else port
 
 
-_HERE: Final = "localhost"
+_THIS_MACHINE: Final = "localhost"

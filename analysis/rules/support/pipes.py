@@ -20,19 +20,19 @@ GRACE_NS: Final = 50_000_000
 server itself, or the whole process group, and only then close the pipe to the recorder."""
 
 _KEY: Final = "pipes"
-_NAMED: Final = 8
-_LAST_WORDS: Final = 3
+_MAX_REMEMBERED: Final = 8
+_MAX_STDERR_RECORDS: Final = 3
 
 
 class Pipes:
     """The state of the two pipes and of the server's process."""
 
     def __init__(self) -> None:
-        self.client_closed: Record | None = None
+        self.stdin_close: Record | None = None
         """The record that shows that the client closed the server's stdin."""
-        self.server_closed: Record | None = None
+        self.stdout_close: Record | None = None
         """The record that shows that the server closed its stdout."""
-        self.exited: Record | None = None
+        self.process_end: Record | None = None
         """The record that shows that the server's process ended."""
         self.client_gone_ns: int | None = None
         """When the client closed stdin, stopped reading, or sent a signal; None before that."""
@@ -42,15 +42,15 @@ class Pipes:
         """Whether the server ended before the client did anything to end it."""
         self.open_count = 0
         """How many of the client's requests were open when the server ended."""
-        self.open: tuple[Call, ...] = ()
+        self.open_calls: tuple[Call, ...] = ()
         """The first few of the calls that were open then."""
-        self.signals: set[str] = set()
+        self.signal_names: set[str] = set()
         """Names of the signals that were passed on or sent to the server."""
-        self.ending_ns: list[int] = []
+        self.ending_signals_ns: list[int] = []
         """When the first and the last signal to end the server came."""
-        self.stderr: deque[int] = deque(maxlen=_LAST_WORDS)
+        self.stderr_seqs: deque[int] = deque(maxlen=_MAX_STDERR_RECORDS)
         """Numbers of the last stderr records."""
-        self.decided: set[str] = set()
+        self.decided_rules: set[str] = set()
         """Rules that have already reported the end of the server."""
         self.has_gap = False
         """Whether records were lost."""
@@ -59,7 +59,7 @@ class Pipes:
     @property
     def server_end(self) -> Record | None:
         """The record that shows that the server has ended: the end of its stdout, or else of its process."""
-        return self.server_closed or self.exited
+        return self.stdout_close or self.process_end
 
     @property
     def has_died(self) -> bool:
@@ -67,7 +67,7 @@ class Pipes:
         return self.is_server_first and self.open_count > 0 and not self.is_ended_by_client
 
     @property
-    def is_client_behind(self) -> bool:
+    def may_be_ended_by_client(self) -> bool:
         """Whether the client's end was recorded so soon after the server's end that it may have caused it."""
         client_ns, server_ns = self.client_gone_ns, self.server_gone_ns
         return client_ns is not None and server_ns is not None and 0 <= client_ns - server_ns <= GRACE_NS
@@ -75,13 +75,13 @@ class Pipes:
     @property
     def is_signalled(self) -> bool:
         """Whether a signal that requests termination ended the server, rather than a crash or a lack of memory."""
-        signal = self.exited.members.get("signal") if self.exited is not None else None
+        signal = self.process_end.members.get("signal") if self.process_end is not None else None
         return signal in ENDING_SIGNALS and signal != "SIGKILL"
 
     @property
     def is_ended_by_client(self) -> bool:
         """Whether the client probably ended the server directly; with open requests, only a signal counts."""
-        return self.is_client_behind and (self.is_signalled or self.open_count == 0)
+        return self.may_be_ended_by_client and (self.is_signalled or self.open_count == 0)
 
     def gone_ns(self, side: Side) -> int | None:
         """Returns when a side ended, or None before that."""
@@ -94,40 +94,40 @@ class Pipes:
         self._seq = record.seq
         members = record.members
         if record.rec == "stderr":
-            self.stderr.append(record.seq)
+            self.stderr_seqs.append(record.seq)
         elif record.rec == "gap":
             self.has_gap = True
         elif record.rec == "eof":
-            self._close(record)
+            self._record_close(record)
         elif record.rec == "signal":
-            self._signal(record)
+            self._record_signal(record)
         elif record.rec == "process" and members.get("event") == "ended":
-            self.exited = self.exited or record
+            self.process_end = self.process_end or record
         if record.rec in ("eof", "process") and self.server_end is not None:
-            self._end_of_server(record, session, fold)
+            self._record_server_end(record, session, fold)
 
-    def _close(self, record: Record) -> None:
+    def _record_close(self, record: Record) -> None:
         pipe_end = record.members.get("dir"), record.members.get("by")
         if pipe_end == ("c2s", "sender"):
-            self.client_closed = self.client_closed or record
+            self.stdin_close = self.stdin_close or record
         elif pipe_end == ("s2c", "sender"):
-            self.server_closed = self.server_closed or record
+            self.stdout_close = self.stdout_close or record
         # A client that stops reading is gone as well. The end of a server has records of its own.
         if pipe_end in (("c2s", "sender"), ("s2c", "receiver")) and self.client_gone_ns is None:
             self.client_gone_ns = record.t_ns
 
-    def _signal(self, record: Record) -> None:
+    def _record_signal(self, record: Record) -> None:
         name = record.members.get("name")
         if not isinstance(name, str):
             return
-        if len(self.signals) < _NAMED:
-            self.signals.add(name)
+        if len(self.signal_names) < _MAX_REMEMBERED:
+            self.signal_names.add(name)
         if name in ENDING_SIGNALS:
-            self.ending_ns[1:] = [record.t_ns]
+            self.ending_signals_ns[1:] = [record.t_ns]
             if self.client_gone_ns is None:
                 self.client_gone_ns = record.t_ns
 
-    def _end_of_server(self, record: Record, session: Session, fold: Fold) -> None:
+    def _record_server_end(self, record: Record, session: Session, fold: Fold) -> None:
         """Record which requests are open when stdout ends, and again when the process ends."""
         if self.server_gone_ns is None:
             self.server_gone_ns = record.t_ns
@@ -136,7 +136,7 @@ class Pipes:
         if self.is_server_first and not self.open_count:
             open_calls = fold.tables["client"].waiting()
             due_calls = [call for call in open_calls if call.is_due and call.request.method != "subscriptions/listen"]
-            self.open, self.open_count = tuple(due_calls[:_NAMED]), len(due_calls)
+            self.open_calls, self.open_count = tuple(due_calls[:_MAX_REMEMBERED]), len(due_calls)
 
 
 def pipes_of(session: Session) -> Pipes:

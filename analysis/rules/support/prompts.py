@@ -24,10 +24,10 @@ def missing_arguments(context: MessageContext, request: Request) -> list[str]:
     prompt, arguments = prompt_of(context, request), params_of(request).get("arguments", {})
     if prompt is None or not isinstance(arguments, dict):
         return []
-    return [name for name in _required(prompt.item) if name not in arguments]
+    return [name for name in _required_arguments(prompt.item) if name not in arguments]
 
 
-def _required(item: dict[str, Any]) -> Iterator[str]:
+def _required_arguments(item: dict[str, Any]) -> Iterator[str]:
     arguments = item.get("arguments")
     for index, name in arguments_of(item):
         if isinstance(arguments, list) and arguments[index].get("required") is True:

@@ -11,19 +11,19 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Request
 from analysis.protocol.json_pointer import step
-from analysis.rules.base import ResultKind, Rule, Who
+from analysis.rules.base import ResponsibleSide, ResultKind, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES, input_requests
 
 _RESULT: Final = Outcome.RESULT  # enumeration members are slow to look up
-_REPLIES: Final = frozenset({"inputResponses"})
+_REPLY_MEMBERS: Final = frozenset({"inputResponses"})
 
 
 class ServerQuestionRule(Rule):
     """A rule about a server's questions."""
 
-    who: ClassVar[Who] = "server"
+    who: ClassVar[ResponsibleSide] = "server"
     about: ClassVar[str]
     """The method of the question."""
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
@@ -72,14 +72,14 @@ class ClientReplyRule(Rule):
         return method == self.about or (hook == "result" and method == "tasks/result")
 
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
-        return _REPLIES if hook == "request" else frozenset()
+        return _REPLY_MEMBERS if hook == "request" else frozenset()
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.round is None or not isinstance(context.message, Request):
             return ()
-        return self._in_round(context, context.round.chain.input_requests)
+        return self._check_replies(context, context.round.chain.input_requests)
 
-    def _in_round(self, context: MessageContext, questions: dict[str, Any]) -> Iterator[Finding]:
+    def _check_replies(self, context: MessageContext, questions: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(context.body, "params"), "inputResponses")
         for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MAX_INPUT_ENTRIES):
             question = questions.get(key)

@@ -20,25 +20,25 @@ from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.revisions import Span, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
-from analysis.rules.error.codes import shown, text_of
+from analysis.rules.error.codes import code_text, text_of
 from analysis.rules.finding import Finding
-from analysis.rules.support.eras import short
+from analysis.rules.support.eras import shortened
 
 PAGE: Final = "2025-11-25 basic/utilities/tasks"
-TASKS: Final[Span] = only("2025-11-25")
-CALLS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
+TASK_REVISIONS: Final[Span] = only("2025-11-25")
+TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
 """Requests that may run as a task in 2025-11-25."""
-STATUS: Final = "notifications/tasks/status"
-REPORTS: Final = CALLS | {"tasks/get", "tasks/list", "tasks/cancel", STATUS}
+STATUS_NOTIFICATION: Final = "notifications/tasks/status"
+REPORTING_METHODS: Final = TASK_METHODS | {"tasks/get", "tasks/list", "tasks/cancel", STATUS_NOTIFICATION}
 """Methods that report tasks in 2025-11-25."""
 STATUSES: Final = OVER | {"working", "input_required"}
 
 # Enum members are slow to look up.
 _TASK: Final = Outcome.TASK
-_LOOKED_AT: Final = 100
-_NEW: Final = frozenset({"task"})
-_ONE: Final = frozenset({"taskId"})
-_LIST: Final = frozenset({"tasks"})
+_MAX_SEARCHED_CALLS: Final = 100
+_NEW_TASK_MEMBERS: Final = frozenset({"task"})
+_TASK_ID_MEMBERS: Final = frozenset({"taskId"})
+_LIST_MEMBERS: Final = frozenset({"tasks"})
 
 
 class TaskReport(NamedTuple):
@@ -64,7 +64,7 @@ def reports_in(context: MessageContext, fold: Fold) -> Iterator[TaskReport]:
     if not isinstance(message, Response) or request is None or not isinstance(result, dict):
         return
     if request.method == "tasks/list":
-        yield from _listed(context, result, fold)
+        yield from _listed_reports(context, result, fold)
     elif request.method in ("tasks/get", "tasks/cancel"):
         id_ = result.get("taskId")
         if task is None or id_ is None or (isinstance(id_, str) and id_of(id_) == task.id):
@@ -78,7 +78,7 @@ def reports_in(context: MessageContext, fold: Fold) -> Iterator[TaskReport]:
         yield TaskReport(task, result["task"], "/result/task", is_new=True)
 
 
-def _listed(context: MessageContext, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
+def _listed_reports(context: MessageContext, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
     items, tasks = result.get("tasks"), fold.links.tasks
     for index, item in enumerate(islice(items, LISTED) if isinstance(items, list) else ()):
         if isinstance(item, dict):
@@ -89,14 +89,14 @@ def _listed(context: MessageContext, result: dict[str, Any], fold: Fold) -> Iter
 class TaskReportRule(Rule):
     """A rule about reports of executors."""
 
-    versions = TASKS
-    methods: ClassVar[frozenset[str] | None] = REPORTS
+    versions = TASK_REVISIONS
+    methods: ClassVar[frozenset[str] | None] = REPORTING_METHODS
     source = PAGE
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all hooks
         if method == "tasks/list":
-            return _LIST
-        return _NEW if method in CALLS and like.era != "modern" else _ONE
+            return _LIST_MEMBERS
+        return _NEW_TASK_MEMBERS if method in TASK_METHODS and like.era != "modern" else _TASK_ID_MEMBERS
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         return [finding for report in reports_in(context, self.fold) for finding in self.on_report(context, report)]
@@ -122,7 +122,7 @@ class TerminalStatusChanged(TaskReportRule):
         if may_cross(context, end.t_ns):
             return ()
         task.memory[self.id] = status
-        text = f"a task that was {end.status} is now {short(status)!r}"
+        text = f"a task that was {end.status} is now {shortened(status)!r}"
         return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(end.seq,))]
 
 
@@ -130,12 +130,12 @@ class TerminalStatusChanged(TaskReportRule):
 class _Poll:
     """The last poll of a task."""
 
-    session: int
+    session_number: int
     sent_ns: int
     seq: int
     wait_ms: int | float | None = None
     """The interval that the executor requested, as of the response to this poll."""
-    answer: int = -1
+    response_seq: int = -1
     """Number of the response to this poll."""
 
 
@@ -153,20 +153,20 @@ class PolledTooFast(Rule):
             return ()
         last_poll: _Poll | None = task.memory.get(self.id)
         task.memory[self.id] = _Poll(context.session.number, message.t_ns, message.seq)
-        if last_poll is None or last_poll.wait_ms is None or last_poll.session != context.session.number:
+        if last_poll is None or last_poll.wait_ms is None or last_poll.session_number != context.session.number:
             return ()
         waited_ns = message.t_ns - last_poll.sent_ns
-        has_news = bool(task.reports) and task.reports[-1].seq > last_poll.answer
-        if has_news or last_poll.answer <= context.session.lost_seq or waited_ns >= last_poll.wait_ms * 500_000:
+        has_news = bool(task.reports) and task.reports[-1].seq > last_poll.response_seq
+        if has_news or last_poll.response_seq <= context.session.lost_seq or waited_ns >= last_poll.wait_ms * 500_000:
             return ()
         text = f"the task is polled again after {waited_ns // 1_000_000} ms, less than half of the requested interval"
-        return [self.finding(context, text, related=(last_poll.seq, last_poll.answer))]
+        return [self.finding(context, text, related=(last_poll.seq, last_poll.response_seq))]
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         task, request = context.task, context.request
         last_poll: _Poll | None = task.memory.get(self.id) if task is not None else None
         if task is not None and last_poll is not None and request is not None and last_poll.seq == request.seq:
-            last_poll.wait_ms, last_poll.answer = task.poll_ms, context.message.seq
+            last_poll.wait_ms, last_poll.response_seq = task.poll_ms, context.message.seq
         return ()
 
 
@@ -186,13 +186,13 @@ def may_cross(context: MessageContext, t_ns: int) -> bool:
 def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
     """Whether a side may have created a task that it has not reported yet, because a request for one is open."""
     table = fold.tables["server" if executor == "client" else "client"]
-    if len(table) > _LOOKED_AT:
+    if len(table) > _MAX_SEARCHED_CALLS:
         return True
     params = [call.request.params for call in table.waiting() if call.session is session]
     return any(isinstance(param, dict) and "task" in param for param in params)
 
 
-def wrong_code(context: MessageContext, *, is_over_too: bool = False) -> str | None:
+def wrong_code_text(context: MessageContext, *, is_over_too: bool = False) -> str | None:
     """Returns the text of a finding about an error with the wrong code for a task, or None if the code is right.
 
     Args:
@@ -202,18 +202,18 @@ def wrong_code(context: MessageContext, *, is_over_too: bool = False) -> str | N
     code, text = code_of(context.message), text_of(context)
     if code is None or code == INVALID_PARAMS:
         return None
-    if _MISSING(text):
-        return f"a request about an unknown task is refused with {shown(code)}, not {INVALID_PARAMS}"
-    if is_over_too and _OVER(text):
-        return f"a request about a finished task is refused with {shown(code)}, not {INVALID_PARAMS}"
+    if _says_missing(text):
+        return f"a request about an unknown task is refused with {code_text(code)}, not {INVALID_PARAMS}"
+    if is_over_too and _says_over(text):
+        return f"a request about a finished task is refused with {code_text(code)}, not {INVALID_PARAMS}"
     return None
 
 
-_MISSING: Final = re.compile(
+_says_missing: Final = re.compile(
     r"\btask\b(?! (?:method|type|support))[^.;]{0,100}?\b(?:not found|not exist|doesn't exist|unknown|expired)\b"
     r"|\b(?:unknown|expired|non-?existent|no such|no) task\b(?! (?:method|type|support))"
 ).search
-_OVER: Final = re.compile(
+_says_over: Final = re.compile(
     r"\btask\b[^.;]{0,100}?\b(?:terminal|already (?:been )?(?:completed|failed|cancell?ed|finished|ended|over))\b"
     r"|\bterminal\b[^.;]{0,40}\btask\b"
 ).search

@@ -25,7 +25,7 @@ from analysis.rules.support.eras import member
 MAX_PROGRESS_TOKENS: Final = 10_000
 """The most tokens of a session that are kept."""
 
-WORD: Final = b"progressToken"
+TOKEN_WORD: Final = b"progressToken"
 """A word in the bytes of every message that carries or reports a token."""
 
 _KEY: Final = "tokens"
@@ -36,13 +36,13 @@ class Token:
     """A token, and the request that carried it."""
 
     __slots__ = (
-        *("id", "asker", "seq", "key", "conn", "exchange", "earlier", "is_shared"),
+        *("id", "requester", "seq", "key", "conn", "exchange", "earlier", "is_shared"),
         *("is_of_task", "task", "value", "total"),
     )
 
     def __init__(self, token: Id, asker: Side, exchange: int | None) -> None:
         self.id = token
-        self.asker: Side = asker
+        self.requester: Side = asker
         """The side whose request carried the token, and which receives the progress."""
         self.exchange = exchange
         """The exchange to which the token belongs; None if it belongs to the session."""
@@ -69,9 +69,9 @@ class Tokens:
     """The tokens of a session."""
 
     def __init__(self) -> None:
-        self.forgotten = 0
-        self._all: OrderedDict[tuple[Side, int | None, Id], Token] = OrderedDict()
-        self._last: OrderedDict[tuple[Side, Id], Token] = OrderedDict()
+        self.forgotten_count = 0
+        self._by_exchange: OrderedDict[tuple[Side, int | None, Id], Token] = OrderedDict()
+        self._latest: OrderedDict[tuple[Side, Id], Token] = OrderedDict()
         # The tokens of the last request and the last notification are cached, because several rules need them.
         self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
@@ -94,13 +94,13 @@ class Tokens:
         exchange = frame.exchange if context.era == "modern" and not context.session.is_legacy else None
         new_token = Token(token, sender, exchange)
         new_token.seq, new_token.key, new_token.conn = frame.seq, RequestKey(frame.exchange, request.id), frame.conn
-        earlier_token = self._last.get((sender, token))
+        earlier_token = self._latest.get((sender, token))
         if earlier_token is not None and earlier_token.key is not None and is_open(earlier_token, fold):
             new_token.is_shared = earlier_token.exchange == exchange
             # If the ids are equal as well, the client reuses the id itself, or sends the request again.
             if earlier_token.key.id != request.id and _is_of_one_peer(earlier_token, context):
                 new_token.earlier = earlier_token.seq
-        self._hold(new_token)
+        self._store(new_token)
         return new_token
 
     def record_result(self, context: MessageContext) -> None:
@@ -114,7 +114,7 @@ class Tokens:
         if known_token is not None and known_token.seq == request.seq:
             known_token.is_of_task, known_token.task = True, context.task
 
-    def report(self, context: MessageContext) -> tuple[Id | None, Token | None]:
+    def reported_token(self, context: MessageContext) -> tuple[Id | None, Token | None]:
         """Returns the id of the token that a progress notification names, and the token; each may be None."""
         message, token, known_token = self._last_report
         if message is not context.message:
@@ -126,32 +126,36 @@ class Tokens:
 
     def find(self, requester: Side, exchange: int | None, token: Id) -> Token | None:
         """Returns the token that is valid in an exchange (None on stdio), or None if it is unknown."""
-        known_token = self._all.get((requester, exchange, token))
-        return known_token if known_token is not None or exchange is None else self._all.get((requester, None, token))
+        known_token = self._by_exchange.get((requester, exchange, token))
+        return (
+            known_token
+            if known_token is not None or exchange is None
+            else self._by_exchange.get((requester, None, token))
+        )
 
-    def last(self, requester: Side, token: Id) -> Token | None:
+    def last_token(self, requester: Side, token: Id) -> Token | None:
         """Returns the last token with this id that a side used in any exchange, or None if it used none."""
-        return self._last.get((requester, token))
+        return self._latest.get((requester, token))
 
     def add_unseen(self, requester: Side, exchange: int | None, token: Id) -> Token:
         """Adds a token whose request the capture lacks; returns it."""
         new_token = Token(token, requester, exchange)
-        self._hold(new_token)
+        self._store(new_token)
         self._last_report = None, None, None
         return new_token
 
-    def _hold(self, new_token: Token) -> None:
-        key = new_token.asker, new_token.exchange, new_token.id
-        self._all.pop(key, None)
-        self._all[key] = new_token
-        self._last.pop((new_token.asker, new_token.id), None)
-        self._last[new_token.asker, new_token.id] = new_token
-        if len(self._all) <= MAX_PROGRESS_TOKENS:
+    def _store(self, new_token: Token) -> None:
+        key = new_token.requester, new_token.exchange, new_token.id
+        self._by_exchange.pop(key, None)
+        self._by_exchange[key] = new_token
+        self._latest.pop((new_token.requester, new_token.id), None)
+        self._latest[new_token.requester, new_token.id] = new_token
+        if len(self._by_exchange) <= MAX_PROGRESS_TOKENS:
             return
-        _, oldest = self._all.popitem(last=False)
-        if self._last.get((oldest.asker, oldest.id)) is oldest:
-            del self._last[oldest.asker, oldest.id]
-        self.forgotten += 1
+        _, oldest = self._by_exchange.popitem(last=False)
+        if self._latest.get((oldest.requester, oldest.id)) is oldest:
+            del self._latest[oldest.requester, oldest.id]
+        self.forgotten_count += 1
 
 
 def tokens_of(session: Session) -> Tokens:
@@ -171,7 +175,7 @@ def is_open(token: Token, fold: Fold) -> bool:
     """Whether a token's request is unanswered, or was answered with a task that still runs."""
     if token.task is not None:
         return not token.task.is_over
-    call = None if token.key is None else fold.tables[token.asker].get(token.key)
+    call = None if token.key is None else fold.tables[token.requester].get(token.key)
     return call is not None and call.request.seq == token.seq
 
 

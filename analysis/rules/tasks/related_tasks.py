@@ -11,14 +11,14 @@ from analysis.conversation.tasks import RELATED, has_stub
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, is_creating
+from analysis.rules.support.task_reports import PAGE, STATUS_NOTIFICATION, TASK_REVISIONS, is_creating
 
 MAX_UNKNOWN_TASKS: Final = 100
 """The most unknown tasks that are reported in a session, and the most open requests that are searched."""
 
-_ABOUT: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS})
-_ASKING: Final = frozenset({"elicitation/create", "sampling/createMessage"})
-_AT: Final = f"_meta/{RELATED.replace('/', '~1')}"
+_TASK_MESSAGE_METHODS: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS_NOTIFICATION})
+_INPUT_METHODS: Final = frozenset({"elicitation/create", "sampling/createMessage"})
+_RELATED_POINTER: Final = f"_meta/{RELATED.replace('/', '~1')}"
 
 
 class RelatedTaskUnknown(Rule):
@@ -33,7 +33,7 @@ class RelatedTaskUnknown(Rule):
 
     id = "tasks/related-task-unknown"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     required_members = frozenset({"_meta"})
     level = WARNING
     impact = Impact.MESSAGE
@@ -63,7 +63,7 @@ class RelatedTaskUnknown(Rule):
             return ()
         reported_ids.add(key)
         text = "a message belongs to a task that was never created"
-        return [self.finding(context, text, pointer=f"/{part}/{_AT}/taskId")]
+        return [self.finding(context, text, pointer=f"/{part}/{_RELATED_POINTER}/taskId")]
 
 
 class RelatedTaskMissing(Rule):
@@ -80,9 +80,9 @@ class RelatedTaskMissing(Rule):
 
     id = "tasks/related-task-missing"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     level = WARNING
-    methods = _ASKING
+    methods = _INPUT_METHODS
     source = PAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -118,10 +118,10 @@ class RelatedTaskRedundant(Rule):
 
     id = "tasks/related-task-redundant"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     level = WARNING
     impact = Impact.HINT
-    methods = _ABOUT
+    methods = _TASK_MESSAGE_METHODS
     once = True
     source = PAGE
 
@@ -138,7 +138,7 @@ class RelatedTaskRedundant(Rule):
         if RELATED not in _meta(context.message):
             return ()
         text = "a message about a task also names it in _meta"
-        return [self.finding(context, text, pointer=f"/{part}/{_AT}")]
+        return [self.finding(context, text, pointer=f"/{part}/{_RELATED_POINTER}")]
 
 
 # ---- shared by the rules

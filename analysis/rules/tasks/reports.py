@@ -14,11 +14,11 @@ from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import (
-    CALLS,
     PAGE,
-    REPORTS,
-    STATUS,
-    TASKS,
+    REPORTING_METHODS,
+    STATUS_NOTIFICATION,
+    TASK_METHODS,
+    TASK_REVISIONS,
     TaskReport,
     TaskReportRule,
     TerminalStatusChanged,
@@ -61,7 +61,7 @@ class InvalidShape(TaskReportRule):
     id = "tasks/invalid-shape"
     needs_session = True
     impact = Impact.MESSAGE
-    methods = REPORTS | {"tasks/result"}
+    methods = REPORTING_METHODS | {"tasks/result"}
     replaces = ("schema/*",)
     source = f"{PAGE}, schema"
 
@@ -105,7 +105,7 @@ class _Times:
     updated: datetime | None = None
     seq: int = -1
     t_ns: int = 0
-    reported: set[str] = field(default_factory=set)
+    reported_texts: set[str] = field(default_factory=set)
 
 
 class CreatedAtChanged(TaskReportRule):
@@ -129,8 +129,8 @@ class CreatedAtChanged(TaskReportRule):
         times: _Times = report.task.memory.setdefault(self.id, _Times())
         created_at, updated_at = (_time_of(report.body.get(name)) for name in _TIME_MEMBERS)
         for name, text in _contradictions(context, times, created_at, updated_at):
-            if text not in times.reported:
-                times.reported.add(text)
+            if text not in times.reported_texts:
+                times.reported_texts.add(text)
                 related = () if times.seq < 0 else (times.seq,)
                 yield self.finding(context, text, pointer=f"{report.pointer}/{name}", related=related)
         times.created, times.updated = created_at or times.created, updated_at or times.updated
@@ -177,8 +177,8 @@ class StatusFromRequestor(Rule):
 
     id = "tasks/status-from-requestor"
     needs_session = True
-    versions = TASKS
-    methods = frozenset({STATUS})
+    versions = TASK_REVISIONS
+    methods = frozenset({STATUS_NOTIFICATION})
     source = PAGE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -194,12 +194,12 @@ class StatusFromRequestor(Rule):
 class _TaskListing:
     """A list of tasks that is being fetched, beginning with its first page."""
 
-    __slots__ = ("ended", "ids", "requested_seq")
+    __slots__ = ("ids", "last_seq", "requested_seq")
 
     def __init__(self, requested_seq: int) -> None:
         self.requested_seq = requested_seq
         """Number of the request for the first page."""
-        self.ended = requested_seq
+        self.last_seq = requested_seq
         """Number of the message with the last page."""
         self.ids: set[Id] = set()
 
@@ -207,12 +207,12 @@ class _TaskListing:
 class _SideLists:
     """The lists of tasks that one side sends."""
 
-    __slots__ = ("last", "open")
+    __slots__ = ("incomplete", "last_complete")
 
     def __init__(self) -> None:
-        self.open: OrderedDict[Id, _TaskListing] = OrderedDict()
+        self.incomplete: OrderedDict[Id, _TaskListing] = OrderedDict()
         """Incomplete lists, by the cursor of the next page."""
-        self.last: _TaskListing | None = None
+        self.last_complete: _TaskListing | None = None
         """The last complete list."""
 
 
@@ -230,7 +230,7 @@ class MissingFromList(Rule):
 
     id = "tasks/missing-from-list"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     impact = Impact.MESSAGE
     methods = frozenset({"tasks/list", "tasks/get"})
     source = PAGE
@@ -241,8 +241,14 @@ class MissingFromList(Rule):
         if context.method == "tasks/list":
             self._record_page(context, lists)
             return ()
-        task, listing, request = context.task, lists.last, context.request
-        if task is None or listing is None or request is None or request.seq < listing.ended or task.id in listing.ids:
+        task, listing, request = context.task, lists.last_complete, context.request
+        if (
+            task is None
+            or listing is None
+            or request is None
+            or request.seq < listing.last_seq
+            or task.id in listing.ids
+        ):
             return ()
         if not task.reports or task.reports[0].seq >= listing.requested_seq or task.session is not context.session:
             return ()
@@ -254,7 +260,9 @@ class MissingFromList(Rule):
         if task.memory.setdefault(self.id, context.message.seq) != context.message.seq:
             return ()
         text = "an existing task was missing from the list"
-        return [self.finding(context, text, pointer="/result/taskId", related=(listing.requested_seq, listing.ended))]
+        return [
+            self.finding(context, text, pointer="/result/taskId", related=(listing.requested_seq, listing.last_seq))
+        ]
 
     def _record_page(self, context: MessageContext, lists: _SideLists) -> None:
         request, result = context.request, context.body["result"]
@@ -262,18 +270,18 @@ class MissingFromList(Rule):
         if request is None or not isinstance(items, list):
             return
         cursor = cursor_of(request)
-        listing = _TaskListing(request.seq) if cursor is None else lists.open.pop(cursor, None)
+        listing = _TaskListing(request.seq) if cursor is None else lists.incomplete.pop(cursor, None)
         if listing is None or len(items) > LISTED or len(listing.ids) > MAX_LISTED_TASKS:
             return
         listing.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
-        listing.ended = context.message.seq
+        listing.last_seq = context.message.seq
         next_cursor: Any = member(result, "nextCursor")
         if next_cursor is None:
-            lists.last = listing
+            lists.last_complete = listing
         elif isinstance(next_cursor, str):
-            lists.open[id_of(next_cursor)] = listing
-            if len(lists.open) > MAX_OPEN_LISTS:
-                lists.open.popitem(last=False)
+            lists.incomplete[id_of(next_cursor)] = listing
+            if len(lists.incomplete) > MAX_OPEN_LISTS:
+                lists.incomplete.popitem(last=False)
 
 
 # ---- shared by the rules
@@ -288,9 +296,9 @@ def _is_of_task(context: MessageContext, problem: Problem) -> bool:
         return False
     if context.answered is None:
         return parent == "/params" and (
-            context.method == STATUS or (name == "taskId" and context.method in _METHODS_WITH_TASK_ID)
+            context.method == STATUS_NOTIFICATION or (name == "taskId" and context.method in _METHODS_WITH_TASK_ID)
         )
-    return parent == "/result/task" if context.method in CALLS else parent.startswith("/result")
+    return parent == "/result/task" if context.method in TASK_METHODS else parent.startswith("/result")
 
 
 def _is_time(text: str) -> bool:

@@ -7,7 +7,7 @@ from analysis.conversation.tasks import RELATED
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, TaskReport, TaskReportRule
+from analysis.rules.support.task_reports import PAGE, STATUS_NOTIFICATION, TASK_REVISIONS, TaskReport, TaskReportRule
 from analysis.shapes.validation import problems
 
 MAX_RESULT_FINDINGS = 10
@@ -19,7 +19,7 @@ _RESULT = "tasks/result"
 class _ResultRule(Rule):
     """The base class of the rules that check only responses to `tasks/result`."""
 
-    versions = TASKS
+    versions = TASK_REVISIONS
     methods = frozenset({_RESULT})
     source = PAGE
 
@@ -38,7 +38,7 @@ class ResultTooEarly(TaskReportRule):
 
     id = "tasks/result-too-early"
     needs_session = True
-    methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
+    methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS_NOTIFICATION})
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
@@ -132,7 +132,7 @@ class ErrorNotFailed(TaskReportRule):
     needs_session = True
     who = "server"
     level = WARNING
-    methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})
+    methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS_NOTIFICATION})
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task

@@ -9,11 +9,17 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.protocol.revisions import MODERN, between, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, outcome_of, short
+from analysis.rules.support.eras import member, outcome_of, shortened
 from analysis.rules.support.listings import tools_of
-from analysis.rules.support.tool_definitions import RESULTS, STRUCTURED, ToolLookupRule, ToolResultRule, result_of
+from analysis.rules.support.tool_definitions import (
+    RESULT_METHODS,
+    STRUCTURED_MEMBERS,
+    ToolLookupRule,
+    ToolResultRule,
+    result_of,
+)
 
-BLOCKS: Final = 1_000
+MAX_CHECKED_BLOCKS: Final = 1_000
 """The most blocks of one result that are checked."""
 
 _STRUCTURED: Final = "structuredContent"
@@ -44,7 +50,9 @@ class Unlisted(ToolLookupRule):
             return ()
         if not tools_of(context.session).lacks(name, request, context.session):
             return ()
-        return [self.finding(context, f"the tool {short(name)!r} is called, but not listed", pointer="/params/name")]
+        return [
+            self.finding(context, f"the tool {shortened(name)!r} is called, but not listed", pointer="/params/name")
+        ]
 
 
 class ArgumentsInvalid(ToolLookupRule):
@@ -74,8 +82,8 @@ class ArgumentsInvalid(ToolLookupRule):
         if mismatch is None:
             return ()
         pointer = f"/params/arguments{mismatch.pointer}"
-        tool_name = short(member(request.params, "name"))
-        text = f"the arguments do not fit the inputSchema of {tool_name!r}: {short(mismatch.sentence)}"
+        tool_name = shortened(member(request.params, "name"))
+        text = f"the arguments do not fit the inputSchema of {tool_name!r}: {shortened(mismatch.sentence)}"
         return [self.finding(context, text, pointer=pointer, related=(tool.seq,))]
 
 
@@ -93,7 +101,7 @@ class StructuredMissing(ToolLookupRule):
     id = "tool/structured-missing"
     who = "server"
     versions = since("2025-06-18")
-    about = RESULTS
+    about = RESULT_METHODS
     source = "2025-06-18 server/tools"
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -124,8 +132,8 @@ class StructuredInvalid(ToolLookupRule):
     who = "server"
     versions = since("2025-06-18")
     impact = Impact.WRONG
-    about = RESULTS
-    result_members = STRUCTURED
+    about = RESULT_METHODS
+    result_members = STRUCTURED_MEMBERS
     source = "2025-06-18 server/tools"
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -140,7 +148,7 @@ class StructuredInvalid(ToolLookupRule):
         if mismatch is None:
             return ()
         pointer = f"{result.pointer}/{_STRUCTURED}{mismatch.pointer}"
-        text = f"structuredContent does not fit the tool's outputSchema: {short(mismatch.sentence)}"
+        text = f"structuredContent does not fit the tool's outputSchema: {shortened(mismatch.sentence)}"
         return [self.finding(context, text, pointer=pointer, related=(tool.seq, result.call.seq))]
 
 
@@ -157,7 +165,7 @@ class StructuredNotObject(ToolResultRule):
     id = "tool/structured-not-object"
     versions = between("2025-06-18", "2025-11-25")
     replaces = ("schema/*",)
-    required_members = STRUCTURED
+    required_members = STRUCTURED_MEMBERS
     source = "2025-06-18 schema CallToolResult"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -187,7 +195,7 @@ class StructuredNotMirrored(ToolResultRule):
     level = WARNING
     impact = Impact.WRONG
     once = True
-    required_members = STRUCTURED
+    required_members = STRUCTURED_MEMBERS
     source = "2025-06-18 server/tools"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -219,8 +227,8 @@ class StructuredWithoutSchema(ToolLookupRule):
     versions = since("2025-06-18")
     level = NOTE
     once = True
-    about = RESULTS
-    result_members = STRUCTURED
+    about = RESULT_METHODS
+    result_members = STRUCTURED_MEMBERS
     source = "2025-06-18 server/tools"
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -258,7 +266,7 @@ class Failed(ToolResultRule):
         if tool_result is None or tool_result.body.get("isError") is not True:
             return ()
         name = member(tool_result.call.params, "name")
-        text = f"the tool {short(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
+        text = f"the tool {shortened(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
         return [self.finding(context, text, pointer=f"{tool_result.pointer}/isError", related=(tool_result.call.seq,))]
 
 
@@ -286,7 +294,7 @@ class ResourceWithoutCapability(ToolResultRule):
             return ()
         tool_result = result_of(context)
         blocks = tool_result.body.get("content") if tool_result is not None else None
-        for index, block in enumerate(blocks[:BLOCKS] if isinstance(blocks, list) else ()):
+        for index, block in enumerate(blocks[:MAX_CHECKED_BLOCKS] if isinstance(blocks, list) else ()):
             if tool_result is not None and isinstance(block, dict) and block.get("type") == "resource":
                 text = "a resource is embedded, although resources are not declared"
                 return [self.finding(context, text, pointer=f"{tool_result.pointer}/content/{index}")]
@@ -297,20 +305,20 @@ class ResourceWithoutCapability(ToolResultRule):
 
 
 def _is_mirrored(content: Any, blocks: list[Any]) -> bool:
-    if len(blocks) > BLOCKS:
+    if len(blocks) > MAX_CHECKED_BLOCKS:
         return True  # too many blocks to check
     texts = [text for text in (member(block, "text") for block in blocks) if isinstance(text, str)]
     candidates = [content]
     if isinstance(content, dict) and content.keys() == {"result"}:
         # SDKs wrap a return value that is not an object, but write it unwrapped into the text.
         candidates.append(content["result"])
-    if any(_says(text, value) for text in texts for value in candidates):
+    if any(_is_text_of(text, value) for text in texts for value in candidates):
         return True
     items = candidates[-1]
     if not isinstance(items, list):
         return False
     # A list may have one block for each item; the items may be blocks themselves.
-    if len(items) == len(texts) and all(map(_says, texts, items)):
+    if len(items) == len(texts) and all(map(_is_text_of, texts, items)):
         return True
     return len(items) == len(blocks) and all(map(_is_alike, items, blocks))
 
@@ -319,15 +327,15 @@ def _is_alike(item: Any, block: Any) -> bool:
     return isinstance(item, dict) and isinstance(block, dict) and item.get("type") == block.get("type")
 
 
-_STARTS: Final[dict[type, str]] = {dict: "{", list: "[", str: '"', bool: "tf", type(None): "n"}
+_FIRST_CHARACTERS: Final[dict[type, str]] = {dict: "{", list: "[", str: '"', bool: "tf", type(None): "n"}
 
 
-def _says(text: str, value: Any) -> bool:
+def _is_text_of(text: str, value: Any) -> bool:
     if text == value:
         return True
     # Having the parser refuse text that is not JSON would cost more than everything else here.
     first_character = text[:1] if text[:1] > " " else text.lstrip()[:1]
-    if first_character not in _STARTS.get(type(value), "-0123456789") or not first_character:
+    if first_character not in _FIRST_CHARACTERS.get(type(value), "-0123456789") or not first_character:
         return False
     try:
         return bool(orjson.loads(text) == value)

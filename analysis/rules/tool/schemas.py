@@ -13,30 +13,32 @@ from analysis.rules.support.listings import ListPage
 from analysis.rules.support.tool_definitions import ToolLookupRule
 from analysis.rules.tool.lists import PageRule, schemas_in
 
-PARTS: Final = 10_000
+MAX_SCHEMA_PARTS: Final = 10_000
 """The most schemas inside a schema that are checked."""
-HEADER: Final = "x-mcp-header"
+HEADER_KEYWORD: Final = "x-mcp-header"
 
-_ONE: Final = frozenset(
+_SCHEMA_KEYWORDS: Final = frozenset(
     {
         *("additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames"),
         *("contains", "not", "if", "then", "else", "contentSchema", "items"),
     }
 )
-_LISTS: Final = frozenset({"prefixItems", "allOf", "anyOf", "oneOf", "items"})
-_MAPS: Final = frozenset(
+_SCHEMA_LIST_KEYWORDS: Final = frozenset({"prefixItems", "allOf", "anyOf", "oneOf", "items"})
+_SCHEMA_MAP_KEYWORDS: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
-_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_HEADER_NAME_CHARACTERS: Final = frozenset(
+    "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
 _SCALARS: Final = ("string", "integer", "boolean")
-_NETWORK: Final = ("http:", "https:", "ftp:", "ftps:", "sftp:", "ws:", "wss:")
-_SECRET: Final = (
+_NETWORK_SCHEMES: Final = ("http:", "https:", "ftp:", "ftps:", "sftp:", "ws:", "wss:")
+_SECRET_NAME_ENDINGS: Final = (
     *("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "ssn"),
     "api-key",
 )
 
 
-class Part(NamedTuple):
+class SchemaPart(NamedTuple):
     """A schema inside a schema."""
 
     schema: dict[str, Any]
@@ -56,49 +58,49 @@ class Annotation(NamedTuple):
     """What is wrong with the annotation; None if it is valid."""
 
 
-def parts_of(schema: object) -> Iterator[Part]:
+def parts_of(schema: object) -> Iterator[SchemaPart]:
     """Yields all schemas in a schema, beginning with the schema itself; skips data such as `default` and `enum`."""
     stack: list[tuple[Any, str, str | None, bool]] = [(schema, "", None, True)]
-    for _ in range(PARTS):
+    for _ in range(MAX_SCHEMA_PARTS):
         if not stack:
             return
         current, pointer, name, is_chain = stack.pop()
         if not isinstance(current, dict):
             continue
-        yield Part(current, pointer, name)
+        yield SchemaPart(current, pointer, name)
         children: list[tuple[Any, str, str | None, bool]] = []
         for key, value in current.items():
             child_pointer = f"{pointer}/{step(key, 200)}"
-            if key in _MAPS and isinstance(value, dict):
+            if key in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
                 is_properties = is_chain and key == "properties"
                 for member, part in value.items():
                     children.append(
                         (part, f"{child_pointer}/{step(member, 200)}", member if is_properties else None, is_properties)
                     )
-            elif key in _LISTS and isinstance(value, list):
+            elif key in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
                 children += [(part, f"{child_pointer}/{index}", None, False) for index, part in enumerate(value)]
-            elif key in _ONE:
+            elif key in _SCHEMA_KEYWORDS:
                 children.append((value, child_pointer, None, False))
         stack += reversed(children)
 
 
 def annotations_of(schema: Schema, value: object) -> list[Annotation]:
     """Returns the `x-mcp-header` annotations of a tool's arguments, which are collected once for each schema."""
-    annotations: list[Annotation] | None = schema.memory.get(HEADER)
+    annotations: list[Annotation] | None = schema.memory.get(HEADER_KEYWORD)
     if annotations is None:
-        annotations = schema.memory[HEADER] = list(_annotations(value))
+        annotations = schema.memory[HEADER_KEYWORD] = list(_annotations(value))
     return annotations
 
 
 def _annotations(value: object) -> Iterator[Annotation]:
     seen: set[str] = set()
     for part in parts_of(value):
-        if HEADER not in part.schema:
+        if HEADER_KEYWORD not in part.schema:
             continue
-        header, fault = part.schema[HEADER], None
+        header, fault = part.schema[HEADER_KEYWORD], None
         if not isinstance(header, str):
             fault = "is not a string"
-        elif not header or not _TOKEN.issuperset(header):
+        elif not header or not _HEADER_NAME_CHARACTERS.issuperset(header):
             fault = "is empty" if not header else "is not a valid header name"
         elif header.lower() in seen:
             fault = "is also used by another member"
@@ -108,7 +110,7 @@ def _annotations(value: object) -> Iterator[Annotation]:
             fault = "is on a member that is not a string, integer or boolean"
         if isinstance(header, str):
             seen.add(header.lower())
-        yield Annotation(f"{part.pointer}/{HEADER}", part.name or "", fault)
+        yield Annotation(f"{part.pointer}/{HEADER_KEYWORD}", part.name or "", fault)
 
 
 class SchemaExternalRef(PageRule):
@@ -128,14 +130,14 @@ class SchemaExternalRef(PageRule):
     impact = Impact.SECURITY
     source = "2026-07-28 basic/index"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, context.rank)
             if schema is None:
                 continue
             pointers: list[str] | None = schema.memory.get(self.id)
             if pointers is None:
-                pointers = schema.memory[self.id] = _external(value)
+                pointers = schema.memory[self.id] = _external_references(value)
             for pointer in pointers:
                 text = f"{name} refers to a schema on the network"
                 yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{pointer}")
@@ -156,7 +158,7 @@ class HeaderAnnotation(PageRule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/transports/streamable-http, server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, context.rank)
             if schema is None or name != "inputSchema":
@@ -164,7 +166,7 @@ class HeaderAnnotation(PageRule):
             for annotation in annotations_of(schema, value):
                 if annotation.fault is not None:
                     pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
-                    yield self.finding(context, f"an {HEADER} {annotation.fault}", pointer=pointer)
+                    yield self.finding(context, f"an {HEADER_KEYWORD} {annotation.fault}", pointer=pointer)
 
 
 class HeaderAnnotationSensitive(PageRule):
@@ -183,13 +185,13 @@ class HeaderAnnotationSensitive(PageRule):
     impact = Impact.SECURITY
     source = "2026-07-28 server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, context.rank)
             if schema is None or name != "inputSchema":
                 continue
             for annotation in annotations_of(schema, value):
-                if annotation.name.lower().endswith(_SECRET):
+                if annotation.name.lower().endswith(_SECRET_NAME_ENDINGS):
                     pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
                     yield self.finding(
                         context, "an argument that looks like a secret is sent as a header", pointer=pointer
@@ -220,19 +222,19 @@ class HeaderAnnotationCalled(ToolLookupRule):
             return ()
         if all(annotation.fault is None for annotation in annotations_of(schema, tool.item["inputSchema"])):
             return ()
-        text = f"a tool with an invalid {HEADER} is called"
+        text = f"a tool with an invalid {HEADER_KEYWORD} is called"
         return [self.finding(context, text, pointer="/params/name", related=(tool.seq,))]
 
 
 # ---- shared by the rules
 
 
-def _external(value: object) -> list[str]:
+def _external_references(value: object) -> list[str]:
     references, own_ids = list[tuple[str, str]](), set[str]()
     for part in parts_of(value):
         target, schema_id = part.schema.get("$ref"), part.schema.get("$id")
         if isinstance(schema_id, str):
             own_ids.add(schema_id.partition("#")[0])
-        if isinstance(target, str) and target.lower().startswith(_NETWORK):
+        if isinstance(target, str) and target.lower().startswith(_NETWORK_SCHEMES):
             references.append((f"{part.pointer}/$ref", target.partition("#")[0]))
     return [pointer for pointer, target in references if target not in own_ids]

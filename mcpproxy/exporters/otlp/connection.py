@@ -1,7 +1,7 @@
 """Connects to a collector that may be broken or hostile: limits the time of requests and the size of responses.
 
-A time-out of `requests` limits only a single read, so a response that arrives byte by byte never ends, and all of it is
-kept in memory. Here, the time-out limits the whole request. The request has succeeded as soon as the head of the
+A time-out of `request_count` limits only a single read, so a response that arrives byte by byte never ends, and all of
+it is kept in memory. Here, the time-out limits the whole request. The request has succeeded as soon as the head of the
 response is known; the body is read up to a limit.
 """
 
@@ -21,9 +21,9 @@ from urllib3.exceptions import HTTPError
 
 from mcpproxy.sanitise import sanitise
 
-MAX_ANSWER_BYTES: Final = 64 << 10
+MAX_RESPONSE_BYTES: Final = 64 << 10
 """The maximum number of bytes of a response that are kept; a collector sends an empty body or a short message."""
-BODY_S: Final = 1.0
+BODY_TIMEOUT_S: Final = 1.0
 """How long to wait for the body of a response after its head has arrived."""
 _TIMEOUT_S: Final = 10.0
 """The time-out of requests that do not specify one."""
@@ -37,17 +37,17 @@ class BoundedAdapter(HTTPAdapter):
     def __init__(self) -> None:
         """Create an adapter without connections."""
         super().__init__()
-        self.requests = 0
+        self.request_count = 0
         """The number of requests that were sent or attempted."""
         self.distrust: str | None = None
         """Why the collector's certificate is not trusted; set until a response arrives or the caller clears it."""
-        self.authority: str | None = None
+        self.authority_file: str | None = None
         """The file of certificates to trust; otherwise, REQUESTS_CA_BUNDLE would override that of the session."""
         self.is_refused = False
         """Whether the connection for the last request was refused."""
         self._connection: Any = None
         """The newest connection, which is the only one that can be in use."""
-        self._until_s = 0.0
+        self._deadline_s = 0.0
         """The deadline of the current request, by the monotonic clock."""
         self._is_closed = False
         self._is_interrupted = False
@@ -56,7 +56,7 @@ class BoundedAdapter(HTTPAdapter):
     def send(
         self,
         request: requests.PreparedRequest,
-        stream: bool = False,  # noqa: ARG002 - the signature is that of `requests`
+        stream: bool = False,  # noqa: ARG002 - the signature is that of `request_count`
         timeout: Any = None,
         verify: bool | str = True,
         cert: Any = None,
@@ -67,21 +67,21 @@ class BoundedAdapter(HTTPAdapter):
         Raises:
             requests.RequestException: there was no response in time.
         """
-        self.requests += 1
+        self.request_count += 1
         limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
-        self._until_s = time.monotonic() + limit_s
+        self._deadline_s = time.monotonic() + limit_s
         self.is_refused = self._is_interrupted = False
         finished = Event()
-        watchdog = Thread(target=self._interrupt_when_late, args=(finished,), name="otlp deadline", daemon=True)
+        watchdog = Thread(target=self._interrupt_after_deadline, args=(finished,), name="otlp deadline", daemon=True)
         watchdog.start()
         try:
-            response = super().send(request, True, limit_s, self.authority or verify, cert, proxies)
+            response = super().send(request, True, limit_s, self.authority_file or verify, cert, proxies)
             if self._is_interrupted:
-                # `requests` took the closed connection for the end of the head, which may be incomplete.
+                # `request_count` took the closed connection for the end of the head, which may be incomplete.
                 response.close()
                 raise requests.exceptions.ReadTimeout("the head of the response did not arrive in time")
-            self._until_s = min(self._until_s, time.monotonic() + BODY_S)
-            response.raw = BytesIO(_beginning(response.raw))
+            self._deadline_s = min(self._deadline_s, time.monotonic() + BODY_TIMEOUT_S)
+            response.raw = BytesIO(_read_body(response.raw))
             self.distrust = None
         except requests.exceptions.ConnectionError as error:
             self.is_refused = _cause(error, ConnectionRefusedError) is not None
@@ -113,11 +113,11 @@ class BoundedAdapter(HTTPAdapter):
         self._is_closed = True
         super().close()
 
-    def _interrupt_when_late(self, finished: Event) -> None:
+    def _interrupt_after_deadline(self, finished: Event) -> None:
         """After the deadline, shut down the socket until the request has finished: it may open another connection."""
         while not finished.wait(_POLL_S):
             socket_ = getattr(self._connection, "sock", None)
-            is_over = self._is_closed or time.monotonic() >= self._until_s
+            is_over = self._is_closed or time.monotonic() >= self._deadline_s
             if is_over and isinstance(socket_, socket.socket) and not _is_before_handshake(self._connection, socket_):
                 self._is_interrupted = True
                 with suppress(OSError):
@@ -142,12 +142,12 @@ def _cause(error: BaseException | None, kind: type[_Error]) -> _Error | None:
     return error
 
 
-def _beginning(response: HTTPResponse) -> bytes:
+def _read_body(response: HTTPResponse) -> bytes:
     """Return the body up to the limit. If that is the whole body, the connection stays open for the next request."""
     body = b""
     try:
-        if int(response.headers.get("Content-Length", 0)) <= MAX_ANSWER_BYTES:
-            body = response.read(MAX_ANSWER_BYTES, decode_content=False)
+        if int(response.headers.get("Content-Length", 0)) <= MAX_RESPONSE_BYTES:
+            body = response.read(MAX_RESPONSE_BYTES, decode_content=False)
             if not response.read(1, decode_content=False):
                 return body
     except (HTTPError, OSError, ValueError):

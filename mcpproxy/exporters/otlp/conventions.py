@@ -2,7 +2,7 @@
 
 The conventions are in development and have no release yet. This module follows `model/mcp` in
 open-telemetry/semantic-conventions-genai, whose manifest names `SCHEMA_URL`, as of October 2026. Where versions of that
-text differ, the later one applies: for example, the codes of `NO_ERRORS` are not errors on the server's side.
+text differ, the later one applies: for example, the codes of `CALLER_ERRORS` are not errors on the server's side.
 
 A recorder is between the two sides, so each call becomes two spans: a span of kind CLIENT for the side that sent the
 request and, as its child, a span of kind SERVER for the side that received it. Without a trace context in the request,
@@ -31,26 +31,26 @@ from analysis.protocol.error_codes import (
     RESOURCE_NOT_FOUND,
 )
 from analysis.protocol.revisions import MODERN, rank_of
-from mcpproxy.exporters.calls import EndedCall, Origin, names, origin_of
+from mcpproxy.exporters.calls import EndedCall, RequestOrigin, origin_of, peers_of
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
-NO_ERRORS: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
+CALLER_ERRORS: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
 """Error codes that blame the caller; the span of the server is then not an error."""
-LATEST: Final = (1 << 63) - 1
+MAX_INTEGER: Final = (1 << 63) - 1
 """The largest integer that readers of OTLP can represent, and hence the latest time, in nanoseconds since 1970."""
 MAX_ATTRIBUTE_CHARS: Final = 4096
 """The maximum length of an attribute, in characters."""
 MAX_PAYLOAD_CHARS: Final = 65_536
 """The maximum length of arguments and results, which are exported only on request."""
 
-Value: TypeAlias = str | int | float
-Attributes: TypeAlias = dict[str, Value]
+AttributeValue: TypeAlias = str | int | float
+Attributes: TypeAlias = dict[str, AttributeValue]
 
 # W3C Trace Context, 3.2: later versions may have more fields. Version ff is invalid, and so are ids that are all zeros.
 _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
 )
-_OF_URI: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+_URI_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 
 
 class Service(NamedTuple):
@@ -85,11 +85,11 @@ class CallSpan(NamedTuple):
     attributes: Attributes
     error: str | None
     """The description of the status ERROR, which may be empty; None if the status is not ERROR."""
-    measured: Attributes | None
+    histogram_attributes: Attributes | None
     """The attributes of its duration in the histograms; None if its end was not observed."""
 
 
-class Conventions:
+class CallSpanBuilder:
     """Creates the spans of one capture."""
 
     def __init__(self, fold: Fold, capture: str, *, payloads: bool = False) -> None:
@@ -103,17 +103,17 @@ class Conventions:
         self._fold, self._capture, self._payloads = fold, capture, payloads
         self._endpoint: Attributes | None = None
 
-    def at(self, t_ns: int) -> int:
+    def unix_ns(self, t_ns: int) -> int:
         """Convert a stamp to nanoseconds since 1970; limit the result, because a capture may claim any time."""
-        return max(0, min((self._fold.wall_ns or 0) + t_ns, LATEST))
+        return max(0, min((self._fold.wall_ns or 0) + t_ns, MAX_INTEGER))
 
     def spans(self, ended_call: EndedCall) -> tuple[CallSpan, CallSpan]:
         """Return the span of the side that sent the request, and the span of the side that received it."""
-        client, server = (self.service(peer) for peer in names(ended_call, self._fold))
+        client, server = (self.service(peer) for peer in peers_of(ended_call, self._fold))
         sender_service, receiver_service = (client, server) if ended_call.sender == "client" else (server, client)
-        trace_id, parent_id = self._context(ended_call)
+        trace_id, parent_id = self._trace_context(ended_call)
         origin = origin_of(ended_call.call.request)
-        shared_attributes, span_attributes = self._measured(ended_call), self._own(ended_call)
+        shared_attributes, span_attributes = self._shared_attributes(ended_call), self._span_attributes(ended_call)
         span_ids = self._id(origin, "client"), self._id(origin, "server")
         spans = []
         for is_server in (False, True):
@@ -129,11 +129,11 @@ class Conventions:
                     trace_id,
                     span_ids[is_server],
                     span_ids[0] if is_server else parent_id,
-                    _name(ended_call.call.request),
+                    _span_name(ended_call.call.request),
                     is_server,
                     receiver_service if is_server else sender_service,
-                    self.at(ended_call.handed_ns if is_server else ended_call.begun_ns),
-                    self.at(ended_call.ended_ns),
+                    self.unix_ns(ended_call.accepted_ns if is_server else ended_call.start_ns),
+                    self.unix_ns(ended_call.end_ns),
                     {**measured_attributes, **span_attributes, **address},
                     error,
                     measured_attributes if ended_call.has_ended else None,
@@ -143,39 +143,42 @@ class Conventions:
 
     def service(self, peer: Peer) -> Service:
         """Return the resource that represents one side."""
-        return Service(text(peer.name, 256) or "unknown", text(peer.version, 256), self._capture)
+        return Service(attribute_text(peer.name, 256) or "unknown", attribute_text(peer.version, 256), self._capture)
 
-    def session(self, session: Session, *, is_server: bool) -> Attributes:
+    def session_attributes(self, session: Session, *, is_server: bool) -> Attributes:
         """Return the attributes of a session's duration."""
-        attributes = _revision(session.revision)
+        attributes = _revision_attributes(session.revision)
         if session.is_http:
             attributes["network.protocol.name"] = "http"
-        return attributes if is_server else {**attributes, **self._upstream()}
+        return attributes if is_server else {**attributes, **self._upstream_address()}
 
     # ---- ids
 
-    def _context(self, ended_call: EndedCall) -> tuple[bytes, bytes | None]:
+    def _trace_context(self, ended_call: EndedCall) -> tuple[bytes, bytes | None]:
         """Return the id of a call's trace, and the id of the span that caused it, if any."""
-        request_context = parsed_traceparent(origin_of(ended_call.call.request).traceparent)
+        request_context = parse_traceparent(origin_of(ended_call.call.request).traceparent)
         if request_context is not None:
             return request_context
-        outer = ended_call.outer
+        outer = ended_call.outer_origin
         if outer is None:
             return self._id(origin_of(ended_call.call.request), "trace"), None
         # The parent is the server's span of the outer request, because the server sends this request.
-        outer_context = parsed_traceparent(outer.traceparent)
+        outer_context = parse_traceparent(outer.traceparent)
         return self._id(outer, "trace") if outer_context is None else outer_context[0], self._id(outer, "server")
 
-    def _id(self, origin: Origin, purpose: str) -> bytes:
+    def _id(self, origin: RequestOrigin, purpose: str) -> bytes:
         hashed_name = f"{self._capture}/{origin.seq}/{origin.item}/{purpose}".encode()
         return blake2b(hashed_name, digest_size=16 if purpose == "trace" else 8).digest()
 
     # ---- attributes
 
-    def _measured(self, ended_call: EndedCall) -> Attributes:
+    def _shared_attributes(self, ended_call: EndedCall) -> Attributes:
         """Return the attributes that spans and histograms share, except for the outcome and the addresses."""
         request = ended_call.call.request
-        attributes: Attributes = {"mcp.method.name": text(request.method, 256), **_revision(ended_call.call.revision)}
+        attributes: Attributes = {
+            "mcp.method.name": attribute_text(request.method, 256),
+            **_revision_attributes(ended_call.call.revision),
+        }
         name = _string(request.params, "name")
         if request.method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"
@@ -189,29 +192,29 @@ class Conventions:
         # This attribute is recommended if the version is not 2.0.
         version = request.body.get("jsonrpc")
         if isinstance(version, str) and version != "2.0":
-            attributes["jsonrpc.protocol.version"] = text(version, 256)
+            attributes["jsonrpc.protocol.version"] = attribute_text(version, 256)
         return attributes
 
-    def _own(self, ended_call: EndedCall) -> Attributes:
+    def _span_attributes(self, ended_call: EndedCall) -> Attributes:
         """Return the attributes that only spans have: in a histogram, they would make a series of each call."""
         request, response = ended_call.call.request, ended_call.call.response
         attributes: Attributes = {}
         if request.id.pairs:
-            attributes["jsonrpc.request.id"] = text(request.id.value, 256)
-        if request.method in _OF_URI and (uri := _string(request.params, "uri")):
+            attributes["jsonrpc.request.id"] = attribute_text(request.id.value, 256)
+        if request.method in _URI_METHODS and (uri := _string(request.params, "uri")):
             attributes["mcp.resource.uri"] = uri
         # From 2026-07-28 on there are no sessions, and the attribute must not be set.
         rank = rank_of(ended_call.call.revision)
         if ended_call.call.http is not None and ended_call.call.http.session_id and (rank is None or rank < MODERN):
-            attributes["mcp.session.id"] = text(ended_call.call.http.session_id, 256)
+            attributes["mcp.session.id"] = attribute_text(ended_call.call.http.session_id, 256)
         attributes["mcpproxy.session"] = ended_call.session.number
-        attributes["mcpproxy.frame"] = min(request.seq, LATEST)
+        attributes["mcpproxy.frame"] = min(request.seq, MAX_INTEGER)
         if response is not None:
-            attributes["mcpproxy.response.frame"] = min(response.seq, LATEST)
+            attributes["mcpproxy.response.frame"] = min(response.seq, MAX_INTEGER)
         if ended_call.call.late_ns is not None:
             attributes["mcpproxy.response.late_ms"] = ended_call.call.late_ns / 1e6
         if self._payloads:
-            attributes |= _payloads(ended_call)
+            attributes |= _payload_attributes(ended_call)
         return attributes
 
     def _status(self, ended_call: EndedCall, *, is_server: bool) -> tuple[Attributes, str | None]:
@@ -223,14 +226,17 @@ class Conventions:
         if is_cancelled and ended_call.call.request.method not in ENDLESS:
             return {"error.type": "cancelled" if ended_call.call.abandoned_ns is None else "timeout"}, ""
         if ended_call.call.outcome is Outcome.ERROR and ended_call.call.response is not None:
-            code, message = code_of(ended_call.call.response), text(text_of_error(ended_call.call.response) or "")
+            code, message = (
+                code_of(ended_call.call.response),
+                attribute_text(text_of_error(ended_call.call.response) or ""),
+            )
             if code is None:
                 return {"error.type": "_OTHER"}, message
             attributes: Attributes = {"rpc.response.status_code": str(code)}
-            if is_server and code in NO_ERRORS:
+            if is_server and code in CALLER_ERRORS:
                 return attributes, None
             return {**attributes, "error.type": str(code)}, message
-        error_type = _ERRORS.get(ended_call.call.outcome)
+        error_type = _ERROR_TYPES.get(ended_call.call.outcome)
         if error_type is None or (
             ended_call.call.outcome is not Outcome.TOOL_ERROR and ended_call.call.request.method in ENDLESS
         ):
@@ -243,20 +249,20 @@ class Conventions:
         return {"error.type": error_type}, ""
 
     def _server_address(self, ended_call: EndedCall) -> Attributes:
-        return self._upstream() if ended_call.sender == "client" and ended_call.session.is_http else {}
+        return self._upstream_address() if ended_call.sender == "client" and ended_call.session.is_http else {}
 
-    def _upstream(self) -> Attributes:
+    def _upstream_address(self) -> Attributes:
         """Return the address and port of the server itself, not those of the recorder."""
         if self._endpoint is None:
-            self._endpoint = _address("server", self._fold.exchanges.upstream)
+            self._endpoint = _address_attributes("server", self._fold.exchanges.upstream)
         return self._endpoint
 
     def _client_address(self, ended_call: EndedCall) -> Attributes:
         peer = ended_call.call.http.peer if ended_call.call.http is not None and ended_call.sender == "client" else ""
-        return _address("client", f"http://{peer}") if peer else {}
+        return _address_attributes("client", f"http://{peer}") if peer else {}
 
 
-_ERRORS: Final = {
+_ERROR_TYPES: Final = {
     Outcome.TOOL_ERROR: "tool_error",
     Outcome.CANCELLED: "cancelled",
     Outcome.FAILED: "http_failed",
@@ -264,7 +270,7 @@ _ERRORS: Final = {
 }
 
 
-def parsed_traceparent(value: str | None) -> tuple[bytes, bytes] | None:
+def parse_traceparent(value: str | None) -> tuple[bytes, bytes] | None:
     """Parse a traceparent; returns the ids of the trace and of the parent span, or None if the value is not valid."""
     match = _TRACEPARENT.fullmatch(value) if value is not None else None
     if match is None or (value is not None and value.startswith("00-") and match[4]):
@@ -272,24 +278,24 @@ def parsed_traceparent(value: str | None) -> tuple[bytes, bytes] | None:
     return bytes.fromhex(match[1]), bytes.fromhex(match[2])
 
 
-def text(value: str, max_chars: int = MAX_ATTRIBUTE_CHARS) -> str:
+def attribute_text(value: str, max_chars: int = MAX_ATTRIBUTE_CHARS) -> str:
     """Return untrusted text as an attribute: valid Unicode, and shortened to `max_chars`."""
     shortened = value if len(value) <= max_chars else value[: max_chars - 1] + "…"
     return shortened.encode("utf-8", "replace").decode()
 
 
-def _name(request: Request) -> str:
+def _span_name(request: Request) -> str:
     """Return the name of a span: the method and the target, but not a resource's URI, which would vary too much."""
     has_target = request.method in ("tools/call", "prompts/get")
     target = _string(request.params, "name") if has_target else ""
-    return f"{text(request.method, 256)} {text(target, 256)}".rstrip()
+    return f"{attribute_text(request.method, 256)} {attribute_text(target, 256)}".rstrip()
 
 
-def _revision(revision: str | None) -> Attributes:
-    return {} if revision is None else {"mcp.protocol.version": text(revision, 64)}
+def _revision_attributes(revision: str | None) -> Attributes:
+    return {} if revision is None else {"mcp.protocol.version": attribute_text(revision, 64)}
 
 
-def _address(side: str, url: str) -> Attributes:
+def _address_attributes(side: str, url: str) -> Attributes:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -298,10 +304,10 @@ def _address(side: str, url: str) -> Attributes:
     port = port or {"http": 80, "https": 443}.get(parts.scheme)
     if not host:
         return {}
-    return {f"{side}.address": text(host, 256), **({} if port is None else {f"{side}.port": port})}
+    return {f"{side}.address": attribute_text(host, 256), **({} if port is None else {f"{side}.port": port})}
 
 
-def _payloads(ended_call: EndedCall) -> Attributes:
+def _payload_attributes(ended_call: EndedCall) -> Attributes:
     """Return attributes with the arguments and the result as JSON, or with the variables of a prompt."""
     params, response = ended_call.call.request.params, ended_call.call.response
     arguments = params.get("arguments") if isinstance(params, dict) else None
@@ -314,7 +320,9 @@ def _payloads(ended_call: EndedCall) -> Attributes:
     elif ended_call.call.request.method == "prompts/get" and isinstance(arguments, dict):
         for name, value in list(arguments.items())[:64]:
             variable = value if isinstance(value, str) else _json(value)
-            attributes[f"gen_ai.prompt.variable.{text(name, 256)}"] = text(variable, MAX_PAYLOAD_CHARS)
+            attributes[f"gen_ai.prompt.variable.{attribute_text(name, 256)}"] = attribute_text(
+                variable, MAX_PAYLOAD_CHARS
+            )
     return attributes
 
 
@@ -323,9 +331,9 @@ def _json(value: Any) -> str:
         json_text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:  # a lone surrogate, or an integer above 64 bits
         json_text = json.dumps(value)
-    return text(json_text, MAX_PAYLOAD_CHARS)
+    return attribute_text(json_text, MAX_PAYLOAD_CHARS)
 
 
 def _string(value: object, name: str) -> str:
     member = value.get(name) if isinstance(value, dict) else None
-    return text(member) if isinstance(member, str) else ""
+    return attribute_text(member) if isinstance(member, str) else ""

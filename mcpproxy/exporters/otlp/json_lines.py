@@ -12,10 +12,16 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy import __version__
-from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, Attributes, CallSpan, Service, Value
-from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, Attributes, AttributeValue, CallSpan, Service
+from mcpproxy.exporters.otlp.histograms import (
+    BUCKET_BOUNDS_S,
+    DESCRIPTIONS,
+    DurationHistograms,
+    HistogramSeries,
+    SeriesKey,
+)
 
-BATCH: Final = 512
+BATCH_SPANS: Final = 512
 """The maximum number of spans in a line."""
 _SCOPE: Final = {"name": "mcpproxy", "version": __version__}
 _SERVER, _CLIENT, _ERROR, _CUMULATIVE = 2, 3, 2, 2
@@ -28,20 +34,20 @@ def trace_lines(spans: Iterable[CallSpan]) -> Iterator[bytes]:
     batch: list[CallSpan] = []
     for span in spans:
         batch.append(span)
-        if len(batch) >= BATCH:
-            yield _line(traces(batch))
+        if len(batch) >= BATCH_SPANS:
+            yield _line(traces_data(batch))
             batch = []
     if batch:
-        yield _line(traces(batch))
+        yield _line(traces_data(batch))
 
 
-def metric_lines(histograms: Histograms) -> Iterator[bytes]:
+def metric_lines(histograms: DurationHistograms) -> Iterator[bytes]:
     """Yield the line of the histograms; none if they are empty."""
     if len(histograms):
-        yield _line(metrics(histograms))
+        yield _line(metrics_data(histograms))
 
 
-def traces(spans: Iterable[CallSpan]) -> dict[str, Any]:
+def traces_data(spans: Iterable[CallSpan]) -> dict[str, Any]:
     """Return a `TracesData` message with these spans."""
     spans_by_service: dict[Service, list[CallSpan]] = {}
     for span in spans:
@@ -58,7 +64,7 @@ def traces(spans: Iterable[CallSpan]) -> dict[str, Any]:
     }
 
 
-def metrics(histograms: Histograms) -> dict[str, Any]:
+def metrics_data(histograms: DurationHistograms) -> dict[str, Any]:
     """Return a `MetricsData` message with the current values."""
     return {
         "resourceMetrics": [
@@ -100,7 +106,7 @@ def _span(span: CallSpan) -> dict[str, Any]:
     }
 
 
-def _metric(name: str, metric_series: Iterable[tuple[Key, Series]]) -> dict[str, Any]:
+def _metric(name: str, metric_series: Iterable[tuple[SeriesKey, HistogramSeries]]) -> dict[str, Any]:
     points = [
         {
             "attributes": _attributes(dict(key.attributes)),
@@ -111,7 +117,7 @@ def _metric(name: str, metric_series: Iterable[tuple[Key, Series]]) -> dict[str,
             "min": series.smallest,
             "max": series.largest,
             "bucketCounts": [str(count) for count in series.buckets],
-            "explicitBounds": list(BOUNDS),
+            "explicitBounds": list(BUCKET_BOUNDS_S),
         }
         for key, series in metric_series
     ]
@@ -123,7 +129,7 @@ def _attributes(attributes: Attributes) -> list[dict[str, Any]]:
     return [{"key": name, "value": _value(value)} for name, value in attributes.items()]
 
 
-def _value(value: Value) -> dict[str, str | float]:
+def _value(value: AttributeValue) -> dict[str, str | float]:
     if isinstance(value, float):
         return {"doubleValue": value}
     return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}

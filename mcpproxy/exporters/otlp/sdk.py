@@ -35,10 +35,16 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from mcpproxy import __version__
 from mcpproxy.exporters.otlp.connection import BoundedAdapter
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, CallSpan, Service
-from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
+from mcpproxy.exporters.otlp.histograms import (
+    BUCKET_BOUNDS_S,
+    DESCRIPTIONS,
+    DurationHistograms,
+    HistogramSeries,
+    SeriesKey,
+)
 
 _SCOPE: Final = InstrumentationScope("mcpproxy", __version__, SCHEMA_URL)
-_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
+_RETRIED_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP statuses after which the collector may accept the same request later."""
 
 
@@ -52,7 +58,7 @@ class Collector:
             logger.addHandler(logging.NullHandler())
             logger.propagate = False
         self._status: int | None = None
-        self._answer = b""
+        self._response_body = b""
         self._is_unsendable = False
         self._adapter = BoundedAdapter()
         self._session = requests.Session()
@@ -60,12 +66,12 @@ class Collector:
             self._session.mount(scheme, self._adapter)
         # A response, the count of rejected spans, is only a few bytes long, so compression is useless.
         self._session.headers["Accept-Encoding"] = "identity"
-        self._session.hooks["response"].append(self._note)
+        self._session.hooks["response"].append(self._on_response)
         base = url.rstrip("/")
         self._traces = OTLPSpanExporter(f"{base}/v1/traces", session=self._session)
         self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", session=self._session)
         if isinstance(self._session.verify, str):
-            self._adapter.authority = self._session.verify
+            self._adapter.authority_file = self._session.verify
 
     @property
     def problem(self) -> str:
@@ -87,7 +93,7 @@ class Collector:
     @property
     def is_refusal(self) -> bool:
         """Whether the content of the last request made it fail, so that another attempt is pointless."""
-        return self._is_unsendable or (self._status is not None and self._status not in _RETRIED)
+        return self._is_unsendable or (self._status is not None and self._status not in _RETRIED_STATUSES)
 
     @property
     def is_missing(self) -> bool:
@@ -96,20 +102,24 @@ class Collector:
 
     def send_spans(self, spans: Sequence[CallSpan]) -> int | None:
         """Send spans; returns the number of accepted spans, or None if the request failed."""
-        if not self._sends(lambda: self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS):
+        if not self._export(
+            lambda: self._traces.export([sdk_span(span) for span in spans]) is SpanExportResult.SUCCESS
+        ):
             return None
         try:
-            rejected_count = ExportTraceServiceResponse.FromString(self._answer).partial_success.rejected_spans
+            rejected_count = ExportTraceServiceResponse.FromString(self._response_body).partial_success.rejected_spans
         except DecodeError:
             rejected_count = 0
         return len(spans) - max(0, min(rejected_count, len(spans)))
 
     def send_metrics(self, metrics: MetricsData) -> bool | None:
         """Send histograms; returns whether all were accepted, or None if the request failed."""
-        if not self._sends(lambda: self._metrics.export(metrics) is MetricExportResult.SUCCESS):
+        if not self._export(lambda: self._metrics.export(metrics) is MetricExportResult.SUCCESS):
             return None
         try:
-            return ExportMetricsServiceResponse.FromString(self._answer).partial_success.rejected_data_points <= 0
+            return (
+                ExportMetricsServiceResponse.FromString(self._response_body).partial_success.rejected_data_points <= 0
+            )
         except DecodeError:
             return True
 
@@ -123,21 +133,21 @@ class Collector:
         # The exporter treats every status below 400 as success, but follows no redirect, so a 3xx delivers nothing.
         return self._status is not None and 200 <= self._status < 300
 
-    def _sends(self, export: Callable[[], bool]) -> bool:
+    def _export(self, export: Callable[[], bool]) -> bool:
         """Make a request; returns whether it succeeds."""
-        self._status, self._answer = None, b""
+        self._status, self._response_body = None, b""
         # The reason must survive retries within this export: the deadline can end the last attempt at any point.
         self._adapter.distrust = None
-        requests_before = self._adapter.requests
+        requests_before = self._adapter.request_count
         is_exported = export()
-        self._is_unsendable = not is_exported and self._adapter.requests == requests_before
+        self._is_unsendable = not is_exported and self._adapter.request_count == requests_before
         return is_exported and self._is_accepted
 
-    def _note(self, response: requests.Response, *_: object, **__: object) -> None:
-        self._status, self._answer = response.status_code, response.content
+    def _on_response(self, response: requests.Response, *_: object, **__: object) -> None:
+        self._status, self._response_body = response.status_code, response.content
 
 
-def readable(span: CallSpan) -> ReadableSpan:
+def sdk_span(span: CallSpan) -> ReadableSpan:
     """Return a span as an object of the SDK."""
     trace_id = int.from_bytes(span.trace_id)
 
@@ -158,7 +168,7 @@ def readable(span: CallSpan) -> ReadableSpan:
     )
 
 
-def metrics_data(histograms: Histograms) -> MetricsData:
+def sdk_metrics(histograms: DurationHistograms) -> MetricsData:
     """Return the current values of histograms as objects of the SDK."""
     return MetricsData(
         [
@@ -181,7 +191,7 @@ def metrics_data(histograms: Histograms) -> MetricsData:
     )
 
 
-def _metric(name: str, metric_series: Iterable[tuple[Key, Series]]) -> Metric:
+def _metric(name: str, metric_series: Iterable[tuple[SeriesKey, HistogramSeries]]) -> Metric:
     points = [
         HistogramDataPoint(
             dict(key.attributes),
@@ -190,7 +200,7 @@ def _metric(name: str, metric_series: Iterable[tuple[Key, Series]]) -> Metric:
             series.count,
             series.total,
             tuple(series.buckets),
-            BOUNDS,
+            BUCKET_BOUNDS_S,
             series.smallest,
             series.largest,
         )

@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry, is_fence, is_log_of
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry, is_fence, is_program_log
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -58,14 +58,14 @@ from mcpproxy.importers.tool_calls import ToolCalls
 
 MAX_OBJECT_LINES: Final = 64
 """Lines of one object in an array. An object has one line for each of its members, four or five in practice."""
-MAX_RUNNING: Final = 10_000
+MAX_RUNNING_SERVERS: Final = 10_000
 """Servers that are tracked as running."""
 MAX_SESSION_CHARS: Final = 64
 _DEBUG_LINE: Final = re.compile(
     rb"(?:(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) )?\[(?:DEBUG|INFO|WARN|ERROR)\] "
     rb'(?:MCP server "(?P<name>[^"\r\n]{1,256})":? (?P<text>[^\r\n]*))?'
 ).match
-_FOLDER: Final = "mcp-logs-"
+_FOLDER_PREFIX: Final = "mcp-logs-"
 _STDERR: Final = "Server stderr: "
 _START: Final = "Starting connection with timeout"
 _CALLING: Final = re.compile(r"Calling MCP tool: (?P<tool>\S{1,256})").fullmatch
@@ -77,10 +77,10 @@ _STOPPING: Final = re.compile(r"Sending SIG(?:INT|TERM|KILL) to MCP server proce
 _ENDED: Final = re.compile(
     r"\w+ connection closed after |MCP server process exited|Connection failed after |Connection failed:"
 ).match
-_BY_SERVER: Final = re.compile(r"closed after \S+ \(with errors\)|Connection closed$|exited (?!cleanly)").search
+_ENDED_BY_SERVER: Final = re.compile(r"closed after \S+ \(with errors\)|Connection closed$|exited (?!cleanly)").search
 """Matches ends for which the server is responsible, unless Claude Code has stopped it."""
 _MEMBERS: Final = frozenset({"debug", "error", "timestamp", "sessionId", "cwd"})
-_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{|\[\s*$").match
+_OBJECT_START: Final = re.compile(rb"\s*+(?:\[\s*+)?\{|\[\s*$").match
 
 
 class _Entry(NamedTuple):
@@ -94,11 +94,11 @@ class _Entry(NamedTuple):
 def sniff(head: bytes, _file_name: str) -> bool:
     """Returns whether the log begins with an object of Claude Code, or with debug entries, one of which names a server."""
     lines = first_lines(head, MAX_SNIFFED_LINES)
-    if entry_lines := from_first_entry(lines, _OBJECTS):
+    if entry_lines := from_first_entry(lines, _OBJECT_START):
         objects = _objects(enumerate(entry_lines[:MAX_OBJECT_LINES], 1))
         entry = next((_entry_of(value, "", "") for value, _ in objects), None)
         return entry is not None
-    return is_log_of(head, _DEBUG_LINE, _names_server, is_named=False)
+    return is_program_log(head, _DEBUG_LINE, _names_server, is_named=False)
 
 
 def _names_server(line: bytes) -> bool:
@@ -118,9 +118,9 @@ def read(log: Log) -> Iterator[Item]:
 
 def _entries(log: Log) -> Iterator[_Entry | Item]:
     if not any(_DEBUG_LINE(line) for line in first_lines(log.head, MAX_SNIFFED_LINES)):
-        has_name = log.folder_name.startswith(_FOLDER)
-        name = log.folder_name.removeprefix(_FOLDER) if has_name else log.name
-        for value, place in _objects(_without_foreign(log.lines())):
+        has_name = log.folder_name.startswith(_FOLDER_PREFIX)
+        name = log.folder_name.removeprefix(_FOLDER_PREFIX) if has_name else log.name
+        for value, place in _objects(_skip_surrounding_text(log.lines())):
             entry = _entry_of(value, name, place)
             yield entry or LeftOut(place, "expected a JSON object with `debug` or `error`", name)
         return
@@ -151,11 +151,11 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
                 yield last_entry
 
 
-def _without_foreign(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _skip_surrounding_text(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """Skips the lines of text before the first object, and Markdown fences."""
     has_begun = False
     for number, line in lines:
-        has_begun = has_begun or _OBJECTS(line) is not None
+        has_begun = has_begun or _OBJECT_START(line) is not None
         if has_begun and not is_fence(line):
             yield number, line
 
@@ -203,8 +203,8 @@ def _entry_of(value: Any, name: str, place: str) -> _Entry | None:
 class _Reader:
     def __init__(self) -> None:
         self._calls = ToolCalls()
-        self._running: set[tuple[str, str]] = set()
-        self._stopped: set[tuple[str, str]] = set()
+        self._running_servers: set[tuple[str, str]] = set()
+        self._stopped_servers: set[tuple[str, str]] = set()
         """Servers that Claude Code has stopped."""
 
     def items(self, entry: _Entry) -> Iterator[Item]:
@@ -212,36 +212,36 @@ class _Reader:
         name, session, stamp_ns, text, _ = entry
         key = name, session
         if text.startswith(_STDERR):
-            self._note(key)
+            self._mark_running(key)
             for line in text.removeprefix(_STDERR).rstrip("\r\n").split("\n"):
                 yield LoggedStderr(name, line.rstrip("\r").encode("utf-8", "replace"), stamp_ns, session)
         elif text.startswith(_START):
-            self._note(key)
-            self._stopped.discard(key)
-            self._calls.forget(name, session)
+            self._mark_running(key)
+            self._stopped_servers.discard(key)
+            self._calls.forget_calls(name, session)
             yield ServerStart(name, stamp_ns, session)
         elif _STOPPING(text):
-            if key in self._running:
-                self._stopped.add(key)
+            if key in self._running_servers:
+                self._stopped_servers.add(key)
                 yield ClientExit(name, stamp_ns, session)
         elif _ENDED(text):
-            if key in self._running:
-                self._running.discard(key)
-                has_server_ended = key in self._stopped or _BY_SERVER(text)
+            if key in self._running_servers:
+                self._running_servers.discard(key)
+                has_server_ended = key in self._stopped_servers or _ENDED_BY_SERVER(text)
                 yield (
                     ServerExit(name, stamp_ns, session=session)
                     if has_server_ended
                     else Disconnection(name, stamp_ns, session)
                 )
-        elif item := self._call(entry) or _refused(entry):
-            self._note(key)
+        elif item := self._call_item(entry) or _rejected_frame(entry):
+            self._mark_running(key)
             yield item
 
-    def _note(self, key: tuple[str, str]) -> None:
-        if len(self._running) < MAX_RUNNING:
-            self._running.add(key)
+    def _mark_running(self, key: tuple[str, str]) -> None:
+        if len(self._running_servers) < MAX_RUNNING_SERVERS:
+            self._running_servers.add(key)
 
-    def _call(self, entry: _Entry) -> Item | None:
+    def _call_item(self, entry: _Entry) -> Item | None:
         name, session, stamp_ns, text, place = entry
         if match := _CALLING(text):
             return self._calls.begin(name, match["tool"], stamp_ns, session)
@@ -252,7 +252,7 @@ class _Reader:
         return None
 
 
-def _refused(entry: _Entry) -> Item | None:
+def _rejected_frame(entry: _Entry) -> Item | None:
     if "JSON" not in entry.text and "Received a " not in entry.text:
         return None
     line = rejected_line(entry.text)
@@ -270,5 +270,5 @@ FORM = Form(
     title="a Claude Code log",
     sniff=sniff,
     read=read,
-    lacks="Claude Code logs no messages, only which tools were called and when, and stderr",
+    limitation="Claude Code logs no messages, only which tools were called and when, and stderr",
 )

@@ -41,7 +41,7 @@ from typing import Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
-from mcpproxy.importers.entries import is_fence, is_log_of
+from mcpproxy.importers.entries import is_fence, is_program_log
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -54,12 +54,12 @@ from mcpproxy.importers.log_items import (
     ServerStart,
     left_out_if_too_long,
 )
-from mcpproxy.importers.partial_messages import completed, error, notification, request, result
+from mcpproxy.importers.partial_messages import complete_message, error, notification, request, result
 from mcpproxy.importers.rejected_lines import rejected_line
 from mcpproxy.importers.source import Log, is_json
 from mcpproxy.importers.times import stamp_of_date
 
-MAX_RUNNING: Final = 10_000
+MAX_RUNNING_SERVERS: Final = 10_000
 """Servers that are tracked as running."""
 _STAMP: Final = rb"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) "
 _LEVEL: Final = rb"\[(?:info|error|warn|debug|verbose|silly)\] "
@@ -69,7 +69,7 @@ _SERVER_ENTRY: Final = re.compile(_STAMP + _NAME + _LEVEL).match
 _NO_METADATA: Final = b" { metadata: undefined }"
 _METADATA: Final = re.compile(rb' (?:\{ metadata: [^\r\n]{1,1000}\}|\{"context":"[a-z]{1,40}"\})$')
 _CUT_METADATA: Final = re.compile(rb"\} \{(?: [^\r\n{}\"]{0,40})?$").search
-_FROM: Final[dict[bytes, Direction]] = {b"Message from client: ": "c2s", b"Message from server: ": "s2c"}
+_SIDES: Final[dict[bytes, Direction]] = {b"Message from client: ": "c2s", b"Message from server: ": "s2c"}
 _PREFIX_BYTES: Final = len(b"Message from client: ")
 _START: Final = b"Initializing server..."
 _STOP: Final = b"Shutting down server..."
@@ -79,7 +79,7 @@ _UNEXPECTED: Final = b"Server transport closed unexpectedly"
 """The server is responsible for this end, unless Claude Desktop has stopped it. Both other texts may be logged before,
 in either order."""
 _WORDS: Final = (
-    *_FROM,
+    *_SIDES,
     _START,
     _STOP,
     _CLIENT_END,
@@ -90,13 +90,13 @@ _SUMMARY: Final = re.compile(
     r'(?:method="(?P<method>[^"\r\n]{1,256})")?(?: ?id=(?P<id>"[^"\r\n]{0,256}"|[^ \r\n]{1,256}))?'
     r"(?: (?P<kind>params|result|error)(?:\((?:code=(?P<code>-?\d{1,15})|[^()\r\n]{0,256})\))?)?"
 ).fullmatch
-_KEPT_CHARS: Final = 256
+_KEPT_UNITS: Final = 256
 """The number of UTF-16 units that Claude Desktop keeps at each end of a long message."""
 _CUT_WORDS: Final = b" chars truncated]..."
 _CUT: Final = re.compile(r"\.\.\.\[\d{1,12} chars truncated\]\.\.\.").search
 _NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"mcp(?:-server-(?P<name>.+?))?\d?\.log").fullmatch
-_TAILED: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
+_TAIL_HEADER: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
 """Matches the header that `tail` writes before each of several files."""
 
 
@@ -112,11 +112,11 @@ class _Entry(NamedTuple):
 
 def sniff(head: bytes, file_name: str) -> bool:
     """Returns whether the log begins with an entry, and one of its first entries has a text of Claude Desktop."""
-    return is_log_of(head, _begins, _is_known, is_named=_FILE(file_name) is not None)
+    return is_program_log(head, _is_entry_or_header, _is_known, is_named=_FILE(file_name) is not None)
 
 
-def _begins(line: bytes) -> bool:
-    return _entry(line) is not None or _TAILED(line.rstrip()) is not None
+def _is_entry_or_header(line: bytes) -> bool:
+    return _entry(line) is not None or _TAIL_HEADER(line.rstrip()) is not None
 
 
 def _is_known(line: bytes) -> bool:
@@ -139,9 +139,9 @@ class _Reader:
         """Whether the next lines may belong to the last entry."""
         self._is_fenced = False
         """Whether the log is in a Markdown code block."""
-        self._running: set[tuple[str, str]] = set()
+        self._running_servers: set[tuple[str, str]] = set()
         self._ends: dict[tuple[str, str], list[ClientExit | ServerExit]] = {}
-        """Possible ends of conversations, by server; see `_of_end`."""
+        """Possible ends of conversations, by server; see `_on_end`."""
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
@@ -152,30 +152,30 @@ class _Reader:
             if entry is not None and entry.text.startswith((_CLIENT_END, _END)):
                 self._entry = entry
                 self._is_open = entry.text.endswith((b"{", b"["))
-                yield from self._of_end(entry)
+                yield from self._on_end(entry)
                 continue
-            item = self._of_entry(entry, f"line {number}") if entry else self._of_other(line, f"line {number}")
+            item = self._entry_item(entry, f"line {number}") if entry else self._other_line_item(line, f"line {number}")
             if item is not None:
-                yield from self._ended(item.name, "" if isinstance(item, LeftOut) else item.session)
-                self._note(item)
+                yield from self._take_ends(item.name, "" if isinstance(item, LeftOut) else item.session)
+                self._mark_running(item)
                 yield item
         for name, session in list(self._ends):
-            yield from self._ended(name, session)
+            yield from self._take_ends(name, session)
 
-    def _note(self, item: Item) -> None:
-        if isinstance(item, LoggedFrame | ServerStart) and len(self._running) < MAX_RUNNING:
-            self._running.add((item.name, item.session))
+    def _mark_running(self, item: Item) -> None:
+        if isinstance(item, LoggedFrame | ServerStart) and len(self._running_servers) < MAX_RUNNING_SERVERS:
+            self._running_servers.add((item.name, item.session))
 
-    def _of_end(self, entry: _Entry) -> Iterator[Item]:
+    def _on_end(self, entry: _Entry) -> Iterator[Item]:
         """Holds the first end of a conversation until its next entry, which may say that the server is responsible."""
         name, stamp_ns, text, session, _ = entry
         key = name, session
-        if key not in self._running:
+        if key not in self._running_servers:
             return
         ends = self._ends.setdefault(key, [])
         if text.startswith(_UNEXPECTED):
             del self._ends[key]
-            self._running.discard(key)
+            self._running_servers.discard(key)
             yield ServerExit(name, stamp_ns, session=session)
         elif text.startswith(_END):
             if not any(isinstance(end, ServerExit) for end in ends):
@@ -183,23 +183,23 @@ class _Reader:
         elif not ends:
             ends.append(ClientExit(name, stamp_ns, session))
 
-    def _ended(self, name: str, session: str) -> Iterator[Item]:
+    def _take_ends(self, name: str, session: str) -> Iterator[Item]:
         """Yields the ends of a conversation that were held, and forgets them."""
         for end in self._ends.pop((name, session), ()):
             if isinstance(end, ServerExit):
-                self._running.discard((name, session))
+                self._running_servers.discard((name, session))
             yield end
 
-    def _of_entry(self, entry: _Entry, place: str) -> Event | LeftOut | None:
+    def _entry_item(self, entry: _Entry, place: str) -> Event | LeftOut | None:
         self._entry = entry
         self._is_open = entry.text.endswith((b"{", b"["))
         name, stamp_ns, text, session, _ = entry
-        side = _FROM.get(text[:_PREFIX_BYTES])
+        side = _SIDES.get(text[:_PREFIX_BYTES])
         if side is not None:
             return _message(entry, side, place)
         if text.startswith(_START):
             return ServerStart(name, stamp_ns, session)
-        if text.startswith(_STOP) and (name, session) in self._running:
+        if text.startswith(_STOP) and (name, session) in self._running_servers:
             return ClientExit(name, stamp_ns, session)
         line = rejected_line(text.decode("utf-8", "replace")) if b"JSON" in text else None
         if line is None:
@@ -208,14 +208,14 @@ class _Reader:
             return LeftOut(place, _NO_JSON, name, is_message=False)
         return LoggedFrame(name, "s2c", line, stamp_ns, session=session)
 
-    def _of_other(self, line: bytes, place: str) -> Event | LeftOut | None:
+    def _other_line_item(self, line: bytes, place: str) -> Event | LeftOut | None:
         """Returns the event on a line without a time, which continues an entry or is a line of stderr."""
         line = line.rstrip(b"\r\n")
         if self._is_open and line[:1] in (b" ", b"}", b"]"):
             self._is_open = line[:1] == b" "
             return None
         self._is_open = False
-        if _TAILED(line):
+        if _TAIL_HEADER(line):
             return None
         if (self._entry is None or self._is_fenced) and is_fence(line):
             self._is_fenced = True
@@ -247,9 +247,9 @@ def _message(entry: _Entry, side: Direction, place: str) -> LoggedFrame | LeftOu
     body = entry.text[_PREFIX_BYTES:]
     raw, is_whole = body, True
     if _CUT_WORDS in body and (parts := _cut_parts(body.decode("utf-8", "replace"))):
-        raw, is_whole = completed(*parts) or b"", False
+        raw, is_whole = complete_message(*parts) or b"", False
     elif not body.startswith((b"{", b"[")):
-        raw, is_whole = b"" if entry.is_cut else _summarised(body.decode("utf-8", "replace")) or b"", False
+        raw, is_whole = b"" if entry.is_cut else _message_from_summary(body.decode("utf-8", "replace")) or b"", False
     elif not is_json(body):
         raw, is_whole = (body, False) if entry.is_cut else (b"", True)
     if not raw:
@@ -259,18 +259,18 @@ def _message(entry: _Entry, side: Direction, place: str) -> LoggedFrame | LeftOu
 
 def _cut_parts(body: str) -> tuple[str, str, str] | None:
     """Returns the two ends of a message that Claude Desktop cut, and the text that replaces its middle; None if it is whole."""
-    match = _CUT(body, _KEPT_CHARS // 2, _KEPT_CHARS + 40)
+    match = _CUT(body, _KEPT_UNITS // 2, _KEPT_UNITS + 40)
     if match is None:
         return None
     head, tail = body[: match.start()], body[match.end() :]
-    return (head, match[0], tail) if _units(head) == _units(tail) == _KEPT_CHARS else None
+    return (head, match[0], tail) if _units(head) == _units(tail) == _KEPT_UNITS else None
 
 
 def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "replace")) // 2
 
 
-def _summarised(summary: str) -> bytes | None:
+def _message_from_summary(summary: str) -> bytes | None:
     """Returns the message that a summary describes, with empty content, or None if the text is not a summary."""
     match = _SUMMARY(summary)
     if match is None:
@@ -296,5 +296,5 @@ FORM = Form(
     title="a Claude Desktop log",
     sniff=sniff,
     read=read,
-    lacks="Claude Desktop logs parsed messages, not the original bytes",
+    limitation="Claude Desktop logs parsed messages, not the original bytes",
 )

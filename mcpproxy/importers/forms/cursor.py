@@ -58,7 +58,7 @@ _SENTENCE: Final = re.compile(
     r"|Client error for command (?P<refused>.*))",
     re.DOTALL,
 ).match
-_GONE: Final = "Connection closed"
+_CONNECTION_CLOSED: Final = "Connection closed"
 """The end of a call's error if the server has closed the connection."""
 _NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
@@ -85,8 +85,8 @@ class _Reader:
         match = _FILE(log.file_name)
         self._name = match["name"] if match else log.name
         self._calls = ToolCalls()
-        self._running: set[str] = set()
-        self._stopped: set[str] = set()
+        self._running_servers: set[str] = set()
+        self._stopped_servers: set[str] = set()
         """Servers that Cursor stopped, or that had closed the connection before a call."""
         self._stderr: _Stderr | None = None
         """The entry of stderr that the next lines without a time continue."""
@@ -103,7 +103,7 @@ class _Reader:
             entry = editor_entry(line)
             if entry is not None:
                 self._has_entry, self._stderr = True, None
-                item = self._of_entry(entry, place)
+                item = self._entry_item(entry, place)
             elif is_fence(line) and (self._is_fenced or not self._has_entry):
                 self._is_fenced, item = True, None
             elif self._stderr:
@@ -113,40 +113,40 @@ class _Reader:
             if item is not None:
                 yield item
 
-    def _of_entry(self, entry: EditorEntry, place: str) -> Item | None:
+    def _entry_item(self, entry: EditorEntry, place: str) -> Item | None:
         stamp_ns = entry.stamp_ns
         if entry.is_error and not CURSOR_WORDS(entry.text):
             self._stderr = _Stderr(self._name, stamp_ns)
-            self._running.add(self._name)
+            self._running_servers.add(self._name)
             return LoggedStderr(self._name, entry.text, stamp_ns)
         match = _SENTENCE(entry.text.decode("utf-8", "replace"))
         if match is None:
             return None
         name, tool = match["server"] or self._name, match["tool"]
         if tool is not None:
-            self._running.add(name)
+            self._running_servers.add(name)
             if match["verb"] == "Calling":
                 return self._calls.begin(name, tool, stamp_ns)
             if match["verb"] == "Successfully called":
                 return self._calls.succeed(name, tool, stamp_ns, place)
-            if (match["why"] or "").endswith(_GONE):
-                self._stopped.add(name)
+            if (match["why"] or "").endswith(_CONNECTION_CLOSED):
+                self._stopped_servers.add(name)
             return self._calls.fail(name, tool, match["why"] or "", stamp_ns, place, is_result=False)
         if match["start"]:
-            self._running.add(name)
-            self._stopped.discard(name)
-            self._calls.forget(name)
+            self._running_servers.add(name)
+            self._stopped_servers.discard(name)
+            self._calls.forget_calls(name)
             return ServerStart(name, stamp_ns)
-        if match["stop"] and name in self._running:
-            self._stopped.add(name)
+        if match["stop"] and name in self._running_servers:
+            self._stopped_servers.add(name)
             return ClientExit(name, stamp_ns)
-        if match["end"] and name in self._running:
-            self._running.discard(name)
-            return ServerExit(name, stamp_ns) if name in self._stopped else Disconnection(name, stamp_ns)
-        return _refused(match["refused"], name, stamp_ns, place) if match["refused"] else None
+        if match["end"] and name in self._running_servers:
+            self._running_servers.discard(name)
+            return ServerExit(name, stamp_ns) if name in self._stopped_servers else Disconnection(name, stamp_ns)
+        return _rejected_item(match["refused"], name, stamp_ns, place) if match["refused"] else None
 
 
-def _refused(error_text: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
+def _rejected_item(error_text: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
     line = rejected_line(error_text)
     if line is None:
         message = unexpected_message(error_text)
@@ -160,5 +160,5 @@ FORM = Form(
     title="a Cursor log",
     sniff=sniff,
     read=read,
-    lacks="Cursor logs no messages, only which tools were called and when, without a time zone",
+    limitation="Cursor logs no messages, only which tools were called and when, without a time zone",
 )

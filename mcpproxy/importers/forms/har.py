@@ -26,18 +26,18 @@ from binascii import a2b_base64
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
-from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.exchange_log import (
     EndedBy,
     LoggedExchange,
     StreamEvent,
     UnreadableExchange,
+    checked_method,
     checked_time,
-    checked_token,
-    is_web,
+    is_http_url,
     items_of,
-    looks_like_web,
+    looks_like_http_url,
 )
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.har_start import har_scheme
@@ -46,9 +46,9 @@ from mcpproxy.importers.source import InvalidLine, Log, whole_json
 from mcpproxy.importers.times import SECOND_NS, stamp_of_date
 
 MAX_HAR_BYTES: Final = 128 << 20
-MS: Final = 1_000_000
-_PARTS: Final = ("blocked", "dns", "connect", "send", "wait", "receive")
-_TRANSFERRED: Final = frozenset({b"content-encoding", b"transfer-encoding"})
+MILLISECOND_NS: Final = 1_000_000
+_TIMING_NAMES: Final = ("blocked", "dns", "connect", "send", "wait", "receive")
+_TRANSFER_FIELDS: Final = frozenset({b"content-encoding", b"transfer-encoding"})
 _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
@@ -69,7 +69,7 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     if not isinstance(entries, list):
         raise InvalidLine("expected a list in `log.entries`")
     urls = [_url(entry) for entry in entries]
-    other_count = sum(not (is_web(url) or looks_like_web(url)) for url in urls if url is not None)
+    other_count = sum(not (is_http_url(url) or looks_like_http_url(url)) for url in urls if url is not None)
     yield from items_of(_exchanges(entries, urls), other_count)
 
 
@@ -79,12 +79,12 @@ def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExc
     for number, (entry, url, stamp_ns) in enumerate(zip(entries, urls, stamps, strict=True)):
         place = f"entry {number}"
         latest_ns = latest_ns if stamp_ns is None else stamp_ns
-        if url is None or is_web(url):
+        if url is None or is_http_url(url):
             try:
-                yield _logged(entry, place, latest_ns)
+                yield _logged_exchange(entry, place, latest_ns)
             except InvalidLine as error:
                 yield UnreadableExchange(place, str(error), url or "")
-        elif looks_like_web(url):
+        elif looks_like_http_url(url):
             yield UnreadableExchange(place, "its URL is invalid", "")
 
 
@@ -94,7 +94,7 @@ def _url(entry: object) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
+def _logged_exchange(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
     """Returns the exchange of an entry.
 
     Args:
@@ -113,22 +113,22 @@ def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
     start_ns = latest_ns if date is None and latest_ns is not None else _date(date)
     timings = _optional(values, "timings")
     end_ns = start_ns + _duration_ns(values.get("time"), timings)
-    if end_ns >= MAX_NS:
+    if end_ns >= MAX_STAMP_NS:
         raise InvalidLine("`startedDateTime` plus `time` is after the year 2115")
-    response_ns = max(start_ns, end_ns - round((_amount(timings.get("receive")) or 0) * MS))
+    response_ns = max(start_ns, end_ns - round((_amount(timings.get("receive")) or 0) * MILLISECOND_NS))
     status = response.get("status") or 0
     if type(status) is not int or not 0 <= status <= 999:
         raise InvalidLine("expected a status in `response.status`")
-    response_body = _content(content)
+    response_body = _response_body(content)
     events = _events(values, response_body, start_ns)
-    request_body = _posted(request.get("postData"))
+    request_body = _request_body(request.get("postData"))
     return LoggedExchange(
         place,
         start_ns,
         response_ns,
         end_ns,
-        _text(request, "url"),
-        checked_token(_text(request, "method").encode("utf-8", "replace")),
+        _request_text(request, "url"),
+        checked_method(_request_text(request, "method").encode("utf-8", "replace")),
         b"HTTP/1.1",
         _fields(request.get("headers")),
         request_body,
@@ -139,17 +139,19 @@ def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
         _peer(values),
         events,
         is_time_exact=date is not None,
-        lacks_body=not request_body and _had_body(request.get("bodySize")),
+        lacks_request_body=not request_body and _had_body(request.get("bodySize")),
         ended_by=_ended_by(values),
-        lacks_answer=not response_body and not events and _had_body(content.get("size"), response.get("bodySize")),
+        lacks_response_body=not response_body
+        and not events
+        and _had_body(content.get("size"), response.get("bodySize")),
     )
 
 
 def _duration_ns(time: object, timings: dict[str, Any]) -> int:
     """Returns how long an exchange took. Some programs log only the parts of the time, and -1 for unknown values."""
     if time is None or (isinstance(time, int | float) and time < 0):
-        time = sum(_amount(timings.get(part)) or 0 for part in _PARTS)
-    return checked_time(time, "milliseconds in `time`", MS)
+        time = sum(_amount(timings.get(part)) or 0 for part in _TIMING_NAMES)
+    return checked_time(time, "milliseconds in `time`", MILLISECOND_NS)
 
 
 def _had_body(*sizes: object) -> bool:
@@ -157,11 +159,11 @@ def _had_body(*sizes: object) -> bool:
     return any(type(size) is int and size > 0 for size in sizes) or all(size in (None, -1) for size in sizes)
 
 
-def _posted(post_data: object) -> bytes:
+def _request_body(post_data: object) -> bytes:
     return _string(post_data.get("text")).encode("utf-8", "replace") if isinstance(post_data, dict) else b""
 
 
-def _content(content: dict[str, Any]) -> bytes:
+def _response_body(content: dict[str, Any]) -> bytes:
     text = _string(content.get("text"))
     if content.get("encoding") == "base64":
         try:
@@ -194,7 +196,7 @@ def _events(entry: dict[str, Any], body: bytes, start_ns: int) -> list[StreamEve
     events = []
     for piece in pieces:
         offset_ms = None if piece.startswith(b"event: endpoint") else next(remaining_times)
-        events.append(StreamEvent(None if offset_ms is None else start_ns + round(offset_ms * MS), piece))
+        events.append(StreamEvent(None if offset_ms is None else start_ns + round(offset_ms * MILLISECOND_NS), piece))
     return events
 
 
@@ -244,7 +246,7 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
         for name, value in pairs
         if isinstance(name, str) and isinstance(value, str)
     ]
-    return [(name, value) for name, value in fields if name.lower() not in _TRANSFERRED]
+    return [(name, value) for name, value in fields if name.lower() not in _TRANSFER_FIELDS]
 
 
 def _object(value: object, expected: str) -> dict[str, Any]:
@@ -258,7 +260,7 @@ def _optional(values: dict[str, Any], name: str, path: str = "") -> dict[str, An
     return {} if values.get(name) is None else _object(values[name], f"an object in `{path or name}`")
 
 
-def _text(values: dict[str, Any], name: str) -> str:
+def _request_text(values: dict[str, Any], name: str) -> str:
     value = values.get(name)
     if not isinstance(value, str) or not value:
         raise InvalidLine(f"expected text in `request.{name}`")
@@ -273,6 +275,6 @@ FORM = Form(
     title="a HAR file",
     sniff=sniff,
     read=read,
-    lacks="HAR files do not record how bodies were compressed, or connections that failed before a request",
+    limitation="HAR files do not record how bodies were compressed, or connections that failed before a request",
     is_verbatim=True,
 )

@@ -47,23 +47,23 @@ from captures.verdict import Direction
 from mcpproxy.importers.exchange_log import (
     LoggedExchange,
     UnreadableExchange,
+    checked_method,
     checked_time,
-    checked_token,
-    is_web,
+    is_http_url,
     items_of,
 )
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, in_order
-from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, sorted_by_time
+from mcpproxy.importers.source import InvalidLine, Log, consume_entries, first_element, json_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 
-MS: Final = 1_000_000
+MILLISECOND_NS: Final = 1_000_000
 _FILE: Final = re.compile(
     r"inspector-(?:protocol(?:-(?:un)?pinned)?|history|logs|network|console)-(.+)-\d{4}-\d\d-\d\dT"
 ).match
 _CONSOLE: Final = "inspector-console-"
 _SIDES: Final[dict[object, Direction]] = {"client": "c2s", "server": "s2c"}
-_OTHER: Final[dict[Direction | None, Direction | None]] = {"c2s": "s2c", "s2c": "c2s", None: None}
+_OPPOSITE: Final[dict[Direction | None, Direction | None]] = {"c2s": "s2c", "s2c": "c2s", None: None}
 
 
 def sniff(head: bytes, file_name: str) -> bool:
@@ -87,12 +87,12 @@ def read(log: Log) -> Iterator[Item]:
     if tab is None:
         raise InvalidLine("expected what a tab of MCP Inspector exports")
     items: list[LoggedFrame | LoggedStderr] = []
-    for number, entry in consumed(entries):
+    for number, entry in consume_entries(entries):
         try:
             items += _READERS[tab](_object(entry, "an object"), name)
         except InvalidLine as error:
             yield LeftOut(f"entry {number}", str(error), name)
-    yield from in_order(items)
+    yield from sorted_by_time(items)
 
 
 def _tab(entry: object, file_name: str) -> str | None:
@@ -127,9 +127,11 @@ def _messages(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStde
         duration = entry.get("duration")
         response_ns = None
         if stamp_ns is not None and duration is not None:
-            response_ns = stamp_ns + checked_time(duration, "milliseconds in `duration`", MS)
+            response_ns = stamp_ns + checked_time(duration, "milliseconds in `duration`", MILLISECOND_NS)
         raw_response = json_of(_object(response, "an object in `response`"))
-        frames.append(LoggedFrame(name, _OTHER[side], raw_response, response_ns or stamp_ns, response_ns is not None))
+        frames.append(
+            LoggedFrame(name, _OPPOSITE[side], raw_response, response_ns or stamp_ns, response_ns is not None)
+        )
     return frames
 
 
@@ -153,7 +155,7 @@ _READERS: Final = {"protocol": _messages, "logs": _log_message, "console": _stde
 
 
 def _exchanges(entries: list[Any]) -> Iterator[LoggedExchange | UnreadableExchange]:
-    for number, entry in consumed(entries):
+    for number, entry in consume_entries(entries):
         try:
             yield _exchange(_object(entry, "an object"), f"entry {number}")
         except InvalidLine as error:
@@ -164,10 +166,14 @@ def _exchange(entry: dict[str, Any], place: str) -> LoggedExchange:
     start_ns, url = stamp_of_date(entry.get("timestamp")), entry.get("url")
     if start_ns is None:
         raise InvalidLine("expected a date and time from 1970 to 2115 in `timestamp`")
-    if not isinstance(url, str) or not is_web(url):
+    if not isinstance(url, str) or not is_http_url(url):
         raise InvalidLine("expected the URL of a server in `url`")
     duration, status = entry.get("duration"), entry.get("responseStatus")
-    end_ns = start_ns if duration is None else start_ns + checked_time(duration, "milliseconds in `duration`", MS)
+    end_ns = (
+        start_ns
+        if duration is None
+        else start_ns + checked_time(duration, "milliseconds in `duration`", MILLISECOND_NS)
+    )
     method, request_body, response_body = (
         _text(entry.get("method")),
         entry.get("requestBody"),
@@ -180,7 +186,7 @@ def _exchange(entry: dict[str, Any], place: str) -> LoggedExchange:
         end_ns,
         end_ns,
         url,
-        checked_token(method.encode("utf-8", "replace")),
+        checked_method(method.encode("utf-8", "replace")),
         b"HTTP/1.1",
         _fields(entry.get("requestHeaders")),
         _text(request_body).encode("utf-8", "replace"),
@@ -188,8 +194,8 @@ def _exchange(entry: dict[str, Any], place: str) -> LoggedExchange:
         _text(entry.get("responseStatusText")).encode("utf-8", "replace"),
         _fields(entry.get("responseHeaders")),
         _text(response_body).encode("utf-8", "replace"),
-        lacks_body=request_body is None and method == "POST",
-        lacks_answer=response_body is None and status not in (202, 204),
+        lacks_request_body=request_body is None and method == "POST",
+        lacks_response_body=response_body is None and status not in (202, 204),
         ended_by="complete" if has_response else "error",
     )
 
@@ -213,5 +219,5 @@ FORM = Form(
     title="an MCP Inspector export",
     sniff=sniff,
     read=read,
-    lacks="MCP Inspector exports parsed messages, and only those that it still shows",
+    limitation="MCP Inspector exports parsed messages, and only those that it still shows",
 )

@@ -101,6 +101,6 @@ FORM = Form(
     title="an mcp-tape trace",
     sniff=sniff,
     read=read,
-    lacks="mcp-tape does not record lines that are not JSON, stderr, or the original bytes",
+    limitation="mcp-tape does not record lines that are not JSON, stderr, or the original bytes",
     is_strict=True,
 )

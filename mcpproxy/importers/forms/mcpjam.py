@@ -36,8 +36,8 @@ from typing import Any, Final
 
 from captures.verdict import Direction
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, in_order
-from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, sorted_by_time
+from mcpproxy.importers.source import InvalidLine, Log, consume_entries, first_element, json_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 
 _SIDES: Final[dict[object, Direction]] = {"SEND": "c2s", "RECEIVE": "s2c", "send": "c2s", "receive": "s2c"}
@@ -64,12 +64,12 @@ def read(log: Log) -> Iterator[Item]:
     if not isinstance(entries, list):
         raise InvalidLine("expected a list of entries")
     frames = []
-    for number, entry in consumed(entries):
+    for number, entry in consume_entries(entries):
         try:
             frames += _frames(entry, log.name)
         except InvalidLine as error:
             yield LeftOut(f"entry {number}", str(error))
-    yield from in_order(frames if isinstance(content, dict) else reversed(frames))
+    yield from sorted_by_time(frames if isinstance(content, dict) else reversed(frames))
 
 
 def _frames(entry: object, default_name: str) -> list[LoggedFrame]:
@@ -98,5 +98,5 @@ FORM = Form(
     title="an MCPJam Inspector log",
     sniff=sniff,
     read=read,
-    lacks="MCPJam Inspector exports parsed messages, and only those that it still shows",
+    limitation="MCPJam Inspector exports parsed messages, and only those that it still shows",
 )

@@ -32,14 +32,14 @@ from orjson import JSONDecodeError, loads
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.har_start import har_scheme
 from mcpproxy.importers.json_text import member_text
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerStart, in_order
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerStart, sorted_by_time
 from mcpproxy.importers.source import InvalidLine, Log, first_object, json_of, object_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 from mcpproxy.wording.counts import count_text
 
 MAX_SESSIONS: Final = 10_000
 """Sessions whose last frame number is kept, to notice frames that mcpsnoop dropped."""
-MS: Final = 1_000_000
+MILLISECOND_NS: Final = 1_000_000
 _MEMBERS: Final = frozenset({"session_id", "server_label", "seq", "ts", "direction"})
 _EXPORT: Final = re.compile(rb'\s*\{\s*"generated_at"\s*:\s*"[^"]*"\s*,\s*"session"\s*:\s*\{').match
 _TOOL_CALL: Final = "tools/call"
@@ -57,9 +57,9 @@ def read(log: Log) -> Iterator[Item]:
         InvalidLine: an export is too long, or mcpsnoop did not write it.
     """
     if har_scheme(log.head) is not None:
-        yield from _calls(whole_json(log, "export a shorter session"), log.name)
+        yield from _har_items(whole_json(log, "export a shorter session"), log.name)
     elif _EXPORT(log.head):
-        yield from _exported(whole_json(log, "import the file of the session instead"), log.name)
+        yield from _export_items(whole_json(log, "import the file of the session instead"), log.name)
     else:
         yield from _session_lines(log)
 
@@ -68,7 +68,7 @@ def read(log: Log) -> Iterator[Item]:
 
 
 def _session_lines(log: Log) -> Iterator[Item]:
-    gaps = _Gaps()
+    gaps = _GapCounter()
     for number, line in log.lines():
         place = f"line {number}"
         try:
@@ -100,7 +100,7 @@ def _frame(values: dict[str, Any], raw: bytes | None, name: str, session: str, d
     return LoggedFrame(name, side, raw, stamp_ns, stamp_ns is not None, is_whole, session)
 
 
-class _Gaps:
+class _GapCounter:
     """Counts the frames that mcpsnoop dropped. It numbers the frames of a session from 1."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class _Gaps:
 # ---- exports
 
 
-def _exported(export: Any, name: str) -> Iterator[Item]:
+def _export_items(export: Any, name: str) -> Iterator[Item]:
     session = export.get("session") if isinstance(export, dict) else None
     events = export.get("events") if isinstance(export, dict) else None
     if not isinstance(session, dict) or not isinstance(events, list):
@@ -143,7 +143,7 @@ def _exported(export: Any, name: str) -> Iterator[Item]:
         yield Remark(f"{count_text(missing_count, 'frame')} missing: mcpsnoop dropped what it could not write in time")
 
 
-def _calls(har: Any, name: str) -> Iterator[Item]:
+def _har_items(har: Any, name: str) -> Iterator[Item]:
     root = har.get("log") if isinstance(har, dict) else None
     entries = root.get("entries") if isinstance(root, dict) else None
     if not isinstance(entries, list):
@@ -151,16 +151,16 @@ def _calls(har: Any, name: str) -> Iterator[Item]:
     frames: list[LoggedFrame] = []
     for number, entry in enumerate(entries, 1):
         try:
-            frames += _call(entry, number, name)
+            frames += _entry_frames(entry, number, name)
         except (AttributeError, JSONDecodeError, InvalidLine) as error:
             reason = str(error) if isinstance(error, InvalidLine) else "expected an entry as mcpsnoop writes it"
             yield LeftOut(f"entry {number - 1}", reason, name)
-    yield from in_order(frames)
+    yield from sorted_by_time(frames)
     if isinstance(root, dict) and _text(root.get("comment")).startswith("mcpsnoop: capture incomplete"):
         yield Remark("the file says that mcpsnoop dropped frames")
 
 
-def _call(entry: Any, number: int, name: str) -> list[LoggedFrame]:
+def _entry_frames(entry: Any, number: int, name: str) -> list[LoggedFrame]:
     """Returns the request of an entry, and its response if there is one."""
     request, response = entry.get("request") or {}, entry.get("response") or {}
     scheme, _, address = _text(request.get("url")).partition("://")
@@ -182,7 +182,7 @@ def _call(entry: Any, number: int, name: str) -> list[LoggedFrame]:
         response_message = {"jsonrpc": "2.0", "id": number, "error" if is_error else "result": content}
         duration_ms = entry.get("time")
         has_times = request_ns is not None and isinstance(duration_ms, int | float) and 0 <= duration_ms < 1e12
-        response_ns = request_ns + round(duration_ms * MS) if has_times else None
+        response_ns = request_ns + round(duration_ms * MILLISECOND_NS) if has_times else None
         frames.append(LoggedFrame(label or name, None, json_of(response_message), response_ns))
     return frames
 
@@ -199,5 +199,5 @@ FORM = Form(
     title="an mcpsnoop session",
     sniff=sniff,
     read=read,
-    lacks="mcpsnoop compacts the white space of messages, and does not record HTTP",
+    limitation="mcpsnoop compacts the white space of messages, and does not record HTTP",
 )

@@ -35,18 +35,18 @@ _STARTS = (b'{"jsonrpc"', b'[{"jsonrpc"')
 def sniff(head: bytes, _file_name: str) -> bool:
     """Returns whether the first line is a message or a batch, or most lines are, after a few lines of text."""
     lines = first_lines(head, MAX_SNIFFED_LINES)
-    if lines and _begins(lines[0]):
+    if lines and _begins_message(lines[0]):
         return True
-    return bool(from_first_entry(lines, _begins)) and 2 * sum(map(_is_message, lines)) > len(lines)
+    return bool(from_first_entry(lines, _begins_message)) and 2 * sum(map(_is_message, lines)) > len(lines)
 
 
-def _begins(line: bytes) -> bool:
+def _begins_message(line: bytes) -> bool:
     return _is_message(line) or (not line.endswith(b"\n") and line.startswith(_STARTS))
 
 
 def read(log: Log) -> Iterator[LoggedFrame | LeftOut]:
     """Reads a log."""
-    side: Direction | None = "s2c" if _is_of_server(log.head) else None
+    side: Direction | None = "s2c" if _is_server_stdout(log.head) else None
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
@@ -60,7 +60,7 @@ def read(log: Log) -> Iterator[LoggedFrame | LeftOut]:
             yield LeftOut(f"line {number}", "expected a JSON-RPC message", is_message=b"jsonrpc" in line)
 
 
-def _is_of_server(head: bytes) -> bool:
+def _is_server_stdout(head: bytes) -> bool:
     """Whether a log is only the stdout of a server: it has responses, but not their requests or other client messages."""
     messages = [first_message(line) for line in first_lines(head, MAX_SNIFFED_LINES) if _is_message(line)]
     request_ids = {repr(message["id"]) for message in messages if "method" in message and "id" in message}
@@ -82,5 +82,5 @@ FORM = Form(
     title="a file with one JSON-RPC message per line",
     sniff=sniff,
     read=read,
-    lacks="this format has no times, and directions are guessed",
+    limitation="this format has no times, and directions are guessed",
 )

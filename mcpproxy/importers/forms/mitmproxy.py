@@ -27,9 +27,9 @@ from mcpproxy.importers.case import Case
 from mcpproxy.importers.exchange_log import (
     LoggedExchange,
     UnreadableExchange,
+    checked_method,
     checked_time,
-    checked_token,
-    is_web,
+    is_http_url,
     items_of,
 )
 from mcpproxy.importers.form import Form
@@ -43,8 +43,8 @@ MAX_FLOW_BYTES: Final = 64 << 20
 MAX_TOTAL_FLOW_BYTES: Final = 256 << 20
 """The size of all flows in a file: all are read before anything is written, because they are sorted by server."""
 MAX_FLOW_DEPTH: Final = 32
-LENGTH_DIGITS: Final = 10
-NUMBER_DIGITS: Final = 40
+MAX_LENGTH_DIGITS: Final = 10
+MAX_NUMBER_DIGITS: Final = 40
 _START: Final = re.compile(rb"[0-9]{1,10}:[0-9]{1,10}:[a-z_]+[,;]").match
 
 
@@ -59,22 +59,22 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     Raises:
         InvalidLine: the log is not a flow file, or contains no MCP.
     """
-    flows = _Flows()
+    flows = _FlowReader()
     exchanges = list(flows.exchanges(log.file))
-    yield from items_of(exchanges, flows.others)
-    if flows.bodiless:
-        pronoun = "it" if flows.bodiless == 1 else "them"
-        missing_bodies = count_text(flows.bodiless, "body", "bodies")
+    yield from items_of(exchanges, flows.other_count)
+    if flows.missing_body_count:
+        pronoun = "it" if flows.missing_body_count == 1 else "them"
+        missing_bodies = count_text(flows.missing_body_count, "body", "bodies")
         yield Remark(f"{missing_bodies} missing: mitmproxy streamed {pronoun} without keeping {pronoun}")
 
 
-class _Flows:
+class _FlowReader:
     """Reads the flows of a file, and counts other flows and missing bodies."""
 
     def __init__(self) -> None:
-        self.others = 0
+        self.other_count = 0
         """The number of flows that are not HTTP."""
-        self.bodiless = 0
+        self.missing_body_count = 0
         """The number of bodies that mitmproxy streamed without keeping them."""
 
     def exchanges(self, file: BinaryIO) -> Iterator[LoggedExchange | UnreadableExchange]:
@@ -95,17 +95,17 @@ class _Flows:
 
     def _exchange(self, flow: Any, place: str) -> Iterator[LoggedExchange | UnreadableExchange]:
         if isinstance(flow, dict) and flow.get("type") != "http":
-            self.others += 1
+            self.other_count += 1
             return
         try:
             if not isinstance(flow, dict):
                 raise InvalidLine("expected a flow")
-            yield _logged(flow, place, self)
+            yield _logged_exchange(flow, place, self)
         except InvalidLine as error:
             yield UnreadableExchange(place, str(error), "")
 
 
-def _logged(flow: dict[str, Any], place: str, flows: _Flows) -> LoggedExchange:
+def _logged_exchange(flow: dict[str, Any], place: str, flows: _FlowReader) -> LoggedExchange:
     request = _object(flow.get("request"), "request")
     response = flow.get("response")
     response_values = response if isinstance(response, dict) else {}
@@ -113,7 +113,7 @@ def _logged(flow: dict[str, Any], place: str, flows: _Flows) -> LoggedExchange:
     bodies = []
     for message in (request, response_values):
         content = message.get("content", b"")
-        flows.bodiless += content is None
+        flows.missing_body_count += content is None
         bodies.append(content if isinstance(content, bytes) else b"")
     error = flow.get("error")
     end_times = [
@@ -129,7 +129,7 @@ def _logged(flow: dict[str, Any], place: str, flows: _Flows) -> LoggedExchange:
         _time(response_values.get("timestamp_start")) or end_ns,
         end_ns,
         _url(request),
-        checked_token(_bytes(request.get("method"))),
+        checked_method(_bytes(request.get("method"))),
         b"HTTP/1.1",
         _fields(request.get("headers")),
         bodies[0],
@@ -138,8 +138,8 @@ def _logged(flow: dict[str, Any], place: str, flows: _Flows) -> LoggedExchange:
         _fields(response_values.get("headers")),
         bodies[1],
         _peer(flow.get("client_conn")),
-        lacks_body=request.get("content", b"") is None,
-        lacks_answer=response_values.get("content", b"") is None,
+        lacks_request_body=request.get("content", b"") is None,
+        lacks_response_body=response_values.get("content", b"") is None,
     )
 
 
@@ -151,7 +151,7 @@ def _url(request: dict[str, Any]) -> str:
     url_host = f"[{host}]" if ":" in host else host
     default_port = {b"http": 80, b"https": 443}[scheme]
     url = f"{scheme.decode()}://{url_host}{'' if port == default_port else f':{port}'}{path}"
-    if not is_web(url):
+    if not is_http_url(url):
         raise InvalidLine("expected scheme, host and port of a request")
     return url
 
@@ -202,7 +202,7 @@ def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
     offset = 0
     while char := file.read(1):
         digits = b""
-        while char.isdigit() and len(digits) < LENGTH_DIGITS:
+        while char.isdigit() and len(digits) < MAX_LENGTH_DIGITS:
             digits += char
             char = file.read(1)
         if char != b":" or not digits or int(digits) > MAX_FLOW_BYTES:
@@ -225,7 +225,7 @@ def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
         if letter == ";":
             return data.tobytes().decode()
         if letter in "#^":
-            if len(data) > NUMBER_DIGITS:
+            if len(data) > MAX_NUMBER_DIGITS:
                 raise ValueError
             return int(data.tobytes()) if letter == "#" else float(data.tobytes())
         if letter == "!":
@@ -248,7 +248,7 @@ def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
 def _items(data: memoryview, offset: int, depth: int) -> Iterator[Any]:
     position = 0
     while position < len(data):
-        prefix = data[position : position + LENGTH_DIGITS + 1].tobytes()
+        prefix = data[position : position + MAX_LENGTH_DIGITS + 1].tobytes()
         digits, colon, _ = prefix.partition(b":")
         if not colon or not digits.isdigit():
             raise InvalidLine(f"byte {offset}: expected the length of a value")
@@ -264,6 +264,6 @@ FORM = Form(
     title="a mitmproxy flow file",
     sniff=sniff,
     read=read,
-    lacks="flow files do not record how bodies were split into chunks, or connections that failed before a request",
+    limitation="flow files do not record how bodies were split into chunks, or connections that failed before a request",
     is_verbatim=True,
 )

@@ -24,7 +24,7 @@ if the client sends nothing within the first 1,000 frames or the first MiB.
 
 from collections.abc import Iterator
 
-from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import LoggedFrame
 from mcpproxy.importers.source import InvalidLine, Log, first_object, object_of, raw_of
@@ -47,7 +47,7 @@ def read(log: Log) -> Iterator[LoggedFrame]:
         try:
             values = object_of(line)
             t_ns, side, raw = values.get("t"), values.get("dir"), raw_of(values)
-            if type(t_ns) is not int or not 0 <= t_ns < MAX_NS:
+            if type(t_ns) is not int or not 0 <= t_ns < MAX_STAMP_NS:
                 raise InvalidLine("expected whole nanoseconds in `t`")
             if side not in ("c2s", "s2c"):
                 raise InvalidLine("expected `c2s` or `s2c` in `dir`")

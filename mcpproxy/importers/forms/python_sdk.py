@@ -41,7 +41,7 @@ from orjson import JSONDecodeError, loads
 from captures.verdict import Direction
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
-from mcpproxy.importers.printed_entries import Entry, printed_entries
+from mcpproxy.importers.printed_entries import PrintedEntry, printed_entries
 from mcpproxy.importers.printed_objects import printed_bytes, printed_object
 from mcpproxy.importers.source import Log, is_json
 from mcpproxy.importers.times import LoggedTime, time_in_text
@@ -50,7 +50,7 @@ MAX_LATEST: Final = 8
 """Messages of one direction that the next one is compared with, to find out whether it repeats one of them."""
 MAX_COPIED_AFTER_NS: Final = 50_000_000
 """Nanoseconds between copies of the same line by two handlers."""
-_ORDER: Final = (
+_PREFIXES_IN_ORDER: Final = (
     b"Sending client message",
     b"Received server message",
     b"SSE message",
@@ -63,7 +63,7 @@ _ORDER: Final = (
 )
 """The words before messages. The lines about one message come in this order."""
 _MESSAGE: Final = re.compile(
-    rb"(?:" + b"|".join(_ORDER) + rb"): "
+    rb"(?:" + b"|".join(_PREFIXES_IN_ORDER) + rb"): "
     rb"(?=root=JSONRPC|SessionMessage\(message=|JSONRPC\w+\(|jsonrpc='2|b['\"](?:event: message\\r\\n|\{)"
     rb"|\{'(?:jsonrpc|method|id|params)': )"
 ).search
@@ -71,14 +71,14 @@ _START: Final = re.compile(
     rb"(?:Connecting to (?P<transport>SSE|StreamableHTTP) endpoint: (?P<url>\S+)|Initializing server '(?P<name>[^']+)')"
 ).search
 _WRAPPERS: Final = re.compile(r"(?:SessionMessage\(message=)?(?:JSONRPCMessage\()?(?:root=)?").match
-MAX_PLACE_BYTES: Final = 200
+MAX_SOURCE_COLUMN_BYTES: Final = 200
 """The bytes at the end of a line in which `rich` may print the line of source code that logged it."""
-_WRAPPED: Final = re.compile(rb"\s{2,}\w+\.py:\d+ *$").search
+_SOURCE_COLUMN: Final = re.compile(rb"\s{2,}\w+\.py:\d+ *$").search
 """Matches the last column of `rich`, with the file and line number of the source code."""
 _DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
 _KINDS: Final = frozenset({"method", "result", "error"})
-_OF_CLIENT: Final = (b"Sending client message", b"Received server message", b"SSE message")
-_TO_CLIENT: Final = (b"Received server message", b"SSE message", b"Sending message via SSE", b"chunk")
+_CLIENT_PREFIXES: Final = (b"Sending client message", b"Received server message", b"SSE message")
+_SERVER_MESSAGE_PREFIXES: Final = (b"Received server message", b"SSE message", b"Sending message via SSE", b"chunk")
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
@@ -89,8 +89,8 @@ def sniff(head: bytes, _file_name: str) -> bool:
 def read(log: Log) -> Iterator[Item]:
     """Reads a log."""
     names = {"client": log.name, "server": log.name}
-    repetitions = _Repetitions()
-    for entry in printed_entries(log, _find):
+    repetitions = _RepetitionDetector()
+    for entry in printed_entries(log, _find_entry):
         if isinstance(entry, LeftOut):
             yield entry
             continue
@@ -99,12 +99,12 @@ def read(log: Log) -> Iterator[Item]:
         if start_match:
             side = "client" if start_match["url"] else "server"
             names[side] = _name(start_match) or log.name
-            repetitions = _Repetitions()
+            repetitions = _RepetitionDetector()
             continue
         yield from _frames(entry, time, names, repetitions)
 
 
-def _find(line: bytes) -> int | None:
+def _find_entry(line: bytes) -> int | None:
     match = _MESSAGE(line) or _START(line)
     return match.start() if match else None
 
@@ -118,26 +118,28 @@ def _name(start_match: re.Match[bytes]) -> str:
         return ""
 
 
-def _frames(entry: Entry, time: LoggedTime, names: dict[str, str], repetitions: "_Repetitions") -> Iterator[Item]:
+def _frames(
+    entry: PrintedEntry, time: LoggedTime, names: dict[str, str], repetitions: "_RepetitionDetector"
+) -> Iterator[Item]:
     words, _, text = entry.body.partition(b": ")
-    name = names["client" if words in _OF_CLIENT else "server"]
-    side: Direction = "s2c" if words in _TO_CLIENT else "c2s"
+    name = names["client" if words in _CLIENT_PREFIXES else "server"]
+    side: Direction = "s2c" if words in _SERVER_MESSAGE_PREFIXES else "c2s"
     is_whole = True
     if len(entry.lines) > 1:
-        lines = [_without_place(line) for line in entry.lines]
+        lines = [_without_source_column(line) for line in entry.lines]
         is_whole = lines == entry.lines
         text = b"\n".join(lines).partition(b": ")[2]
     messages = _messages(text.decode("utf-8", "replace"))
     if not messages:
         yield LeftOut(f"line {entry.number}", "expected a message as Python prints it", name)
     for raw, message, is_printed_whole in messages:
-        if not repetitions.include(side, message, words, time.stamp_ns):
+        if not repetitions.add(side, message, words, time.stamp_ns):
             yield LoggedFrame(name, side, raw, time.stamp_ns, time.is_exact, is_whole and is_printed_whole)
 
 
-def _without_place(line: bytes) -> bytes:
+def _without_source_column(line: bytes) -> bytes:
     """Returns a line without the last column of `rich`."""
-    place = _WRAPPED(line, max(0, len(line) - MAX_PLACE_BYTES))
+    place = _SOURCE_COLUMN(line, max(0, len(line) - MAX_SOURCE_COLUMN_BYTES))
     return line[: place.start()] if place else line
 
 
@@ -146,16 +148,16 @@ def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
     printed_content = printed_bytes(text)
     if printed_content is None:
         wrappers = _WRAPPERS(text)
-        return _printed(text[wrappers.end() if wrappers else 0 :])
+        return _printed_messages(text[wrappers.end() if wrappers else 0 :])
     body, is_whole = printed_content
     raw_messages = [raw for raw in ([body] if body.startswith(b"{") else _DATA.findall(body)) if raw]
     if is_whole:
         # An event that is not a message was edited by hand: the server cannot have sent it.
         return [(raw, _parsed(raw), is_json(raw)) for raw in raw_messages]
-    return [message for raw in raw_messages for message in _printed(raw.decode("utf-8", "replace"))]
+    return [message for raw in raw_messages for message in _printed_messages(raw.decode("utf-8", "replace"))]
 
 
-def _printed(text: str) -> list[tuple[bytes, Any, bool]]:
+def _printed_messages(text: str) -> list[tuple[bytes, Any, bool]]:
     printed_message = printed_object(text)
     if printed_message is None or not printed_message.members.keys() & _KINDS:
         return []
@@ -169,7 +171,7 @@ def _parsed(raw: bytes) -> Any:
         return raw
 
 
-class _Repetitions:
+class _RepetitionDetector:
     """Detects repetitions among the latest messages, because many logs contain each message several times.
 
     The SDK logs several lines about a message, always in the same order, and a program with several handlers logs
@@ -177,11 +179,11 @@ class _Repetitions:
     """
 
     def __init__(self) -> None:
-        self._latest: dict[Direction, list[_Known]] = {"c2s": [], "s2c": []}
+        self._latest: dict[Direction, list[_LoggedMessage]] = {"c2s": [], "s2c": []}
 
-    def include(self, side: Direction, message: Any, words: bytes, stamp_ns: int | None) -> bool:
+    def add(self, side: Direction, message: Any, words: bytes, stamp_ns: int | None) -> bool:
         """Adds the next message, with the words before it; returns whether it repeats one of the latest."""
-        order = _ORDER.index(words)
+        order = _PREFIXES_IN_ORDER.index(words)
         latest_messages = self._latest[side]
         for logged_message in reversed(latest_messages):
             if logged_message.message != message:
@@ -189,23 +191,23 @@ class _Repetitions:
             if order > logged_message.order or (
                 order == logged_message.order
                 and logged_message is latest_messages[-1]
-                and logged_message.is_copied(stamp_ns)
+                and logged_message.is_copy(stamp_ns)
             ):
                 logged_message.order = order
                 return True
             break
-        self._latest[side] = [*latest_messages[1 - MAX_LATEST :], _Known(message, order, stamp_ns)]
+        self._latest[side] = [*latest_messages[1 - MAX_LATEST :], _LoggedMessage(message, order, stamp_ns)]
         return False
 
 
 @dataclass(slots=True)
-class _Known:
+class _LoggedMessage:
     message: Any
     order: int
-    """The index in `_ORDER` of the words in its latest line."""
+    """The index in `_PREFIXES_IN_ORDER` of the words in its latest line."""
     stamp_ns: int | None
 
-    def is_copied(self, stamp_ns: int | None) -> bool:
+    def is_copy(self, stamp_ns: int | None) -> bool:
         """Whether a line with the same words and this time is a copy by another handler, not a second message."""
         if self.stamp_ns is None and stamp_ns is None:
             return isinstance(self.message, dict) and "id" in self.message
@@ -216,6 +218,6 @@ FORM = Form(
     title="a debug log of the Python SDK",
     sniff=sniff,
     read=read,
-    lacks="the Python SDK logs messages as Python prints them, without a time zone and without HTTP",
+    limitation="the Python SDK logs messages as Python prints them, without a time zone and without HTTP",
     generality=1,  # Logs of clients contain what their servers wrote to stderr.
 )

@@ -52,8 +52,8 @@ from mcpproxy.importers.guessed_sides import certain_side
 from mcpproxy.importers.json_text import end_of_value
 from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
 from mcpproxy.importers.opening import first_message
-from mcpproxy.importers.partial_messages import completed
-from mcpproxy.importers.printed_entries import Entry, printed_entries
+from mcpproxy.importers.partial_messages import complete_message
+from mcpproxy.importers.printed_entries import PrintedEntry, printed_entries
 from mcpproxy.importers.printed_objects import json_like_members, printed_object
 from mcpproxy.importers.source import Log, cannot_be_json, json_of
 from mcpproxy.importers.times import LoggedTime, time_in_text
@@ -62,7 +62,7 @@ MAX_CONTEXT_BYTES: Final = 512
 """The bytes on each side of a message that are searched for its direction and time."""
 MAX_SHORTENED_BYTES: Final = 64 << 10
 """The bytes at the beginning of an entry that are used to restore a shortened message."""
-MAX_NESTED: Final = 4
+MAX_ENCLOSING_OBJECTS: Final = 4
 """The number of objects that may enclose a message in its line."""
 _MEMBER: Final = rb"(?:jsonrpc|id|method|params|result|error)"
 _OBJECT: Final = re.compile(rb"""(?:\[\s*)?\{\s*(?:%b\s*:|["']%b["']\s*:|$)""" % (_MEMBER, _MEMBER)).search
@@ -72,9 +72,9 @@ _OMISSION: Final = re.compile(
 ).search
 """Matches text that replaces an omitted part of a message."""
 _VERSION: Final = re.compile(rb"""jsonrpc["']?\s*:\s*["']2""").search
-_ANNOUNCES: Final = re.compile(rb"(?::|-|=|>|<|\xe2\x86[\x90\x92]|\xf0\x9f\x93[\xa4\xa5])\s*$").search
+_INTRODUCTION: Final = re.compile(rb"(?::|-|=|>|<|\xe2\x86[\x90\x92]|\xf0\x9f\x93[\xa4\xa5])\s*$").search
 """Matches the end of a line that introduces the message on the next line."""
-_KINDS: Final = frozenset({"method", "result", "error"})
+_KIND_MEMBERS: Final = frozenset({"method", "result", "error"})
 _CLIENT: Final = "(?:the )?(?:client|editor|host|local)(?![a-z])"
 _SERVER: Final = "(?:the )?(?:server|remote|upstream|child)(?![a-z])"
 _TO: Final = "(?: ?(?:-+>|=+>|[→⇒]) ?|(?:^|[ _-])to[ _-])"
@@ -85,12 +85,12 @@ _FROM_CLIENT: Final = re.compile(
 _FROM_SERVER: Final = re.compile(
     rf"(?i){_SERVER}{_TO}|{_TO}{_CLIENT}|{_BY}{_SERVER}|{_CLIENT}{_BY}|serverToClient|\bs2c\b|\bstdout\b"
 ).search
-_WAYS: Final = re.compile(
+_DIRECTION_WORDS: Final = re.compile(
     r"(?i)\b(?P<out>sen[dt]|sends|sending|writ(?:e|es|ing)|wrote|outgoing|outbound|tx|(?<=\")out(?=\"))\b"
     r"|\b(?P<in>receive[ds]?|receiving|recv|reads?|reading|got|incoming|inbound|onmessage|rx|(?<=\")in(?=\"))\b"
     r"|(?P<right>(?<![-=<])[-=]+>(?!>)|>{2,3}|[→⇒📤]|^ *> *$)|(?P<left><[-=]+(?![-=>])|<{2,3}|[←⇐📥]|^ *< *$)"
 ).finditer
-_OUT: Final = ("out", "right")
+_SENT_GROUPS: Final = ("out", "right")
 _WITHOUT_DIGITS: Final = re.compile(r"\b\d+").sub
 _EPOCH: Final = re.compile(r'"(?:t|ts|time|timestamp)": ?(\d{13}|\d{10}(?:\.\d{1,9})?)[,}]').search
 _OPPOSITE: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
@@ -118,7 +118,7 @@ def sniff(head: bytes, file_name: str) -> bool:
 
 def read(log: Log) -> Iterator[Item]:
     """Reads a log."""
-    sent_side = _sender(log)
+    sent_side = _sent_side(log)
     for entry in _entries(log):
         for message in _messages(entry):
             if isinstance(message, LeftOut):
@@ -129,16 +129,16 @@ def read(log: Log) -> Iterator[Item]:
             yield LoggedFrame(log.name, side, message.raw, time.stamp_ns, time.is_exact, message.is_whole)
 
 
-def _entries(log: Log) -> Iterator[Entry | LeftOut]:
-    return printed_entries(log, _find)
+def _entries(log: Log) -> Iterator[PrintedEntry | LeftOut]:
+    return printed_entries(log, _find_object)
 
 
-def _find(line: bytes) -> int | None:
+def _find_object(line: bytes) -> int | None:
     match = _OBJECT(line)
     return match.start() if match else None
 
 
-def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
+def _messages(entry: PrintedEntry | LeftOut) -> Iterator[_Message | LeftOut]:
     """Yields the messages of an entry, and skips other objects."""
     if isinstance(entry, LeftOut):
         yield entry
@@ -146,10 +146,12 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
     body = entry.body
     if b"jsonrpc" not in body:
         return
-    prefix = entry.prefix if entry.prefix.strip() or not _ANNOUNCES(entry.before[-MAX_CONTEXT_BYTES:]) else entry.before
+    prefix = (
+        entry.prefix if entry.prefix.strip() or not _INTRODUCTION(entry.before[-MAX_CONTEXT_BYTES:]) else entry.before
+    )
     is_json = (prefix + body[:1]).lstrip().startswith(b"{")
     start = end = failure_count = count = 0
-    while failure_count < MAX_NESTED and (match := _OBJECT(body, start)):
+    while failure_count < MAX_ENCLOSING_OBJECTS and (match := _OBJECT(body, start)):
         message = _message(body, match.start(), entry.end if not match.start() else None)
         if message is None:
             start, failure_count = match.end(), failure_count + 1
@@ -160,7 +162,7 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         yield _Message(raw, is_whole, (context_before[-MAX_CONTEXT_BYTES:] + suffix).decode("utf-8", "replace"))
         start, count = end, count + 1
     if not count and _VERSION(body):
-        raw_part = _shortened(body)
+        raw_part = _shortened_message(body)
         if raw_part is not None:
             yield _Message(raw_part, False, prefix[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace"))
             return
@@ -197,17 +199,17 @@ def _printed_to_the_end(text: bytes) -> bytes | None:
 
 
 def _is_message(members: dict[str, Any]) -> bool:
-    return "jsonrpc" in members and not _KINDS.isdisjoint(members)
+    return "jsonrpc" in members and not _KIND_MEMBERS.isdisjoint(members)
 
 
-def _shortened(body: bytes) -> bytes | None:
+def _shortened_message(body: bytes) -> bytes | None:
     """Completes the rest of a shortened message; returns None if too little is left."""
-    starts = [match.start() for match in islice(_OBJECTS(body, 0, MAX_SHORTENED_BYTES), MAX_NESTED)]
+    starts = [match.start() for match in islice(_OBJECTS(body, 0, MAX_SHORTENED_BYTES), MAX_ENCLOSING_OBJECTS)]
     end = body[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace").rstrip()
     for text in (body[start:MAX_SHORTENED_BYTES].decode("utf-8", "replace") for start in starts):
         omission = _OMISSION(text)
         is_cut = omission is not None or len(body) > MAX_SHORTENED_BYTES
-        raw = completed(text[: omission.start()] if omission else text, "…", end if is_cut else "")
+        raw = complete_message(text[: omission.start()] if omission else text, "…", end if is_cut else "")
         if raw is not None and _is_identified(first_message(raw)):
             return raw
     return None
@@ -224,33 +226,33 @@ def _side(context: str, sent_side: Direction) -> Direction | None:
 
     `sent_side` is the direction of messages sent by the side that wrote the log.
     """
-    named_side, is_sent = _told(_WITHOUT_DIGITS("", context))
+    named_side, is_sent = _stated_direction(_WITHOUT_DIGITS("", context))
     if named_side is not None or is_sent is None:
         return named_side
     return sent_side if is_sent else _OPPOSITE[sent_side]
 
 
 @lru_cache(1024)
-def _told(words: str) -> tuple[Direction | None, bool | None]:
+def _stated_direction(words: str) -> tuple[Direction | None, bool | None]:
     """Returns the direction that the words around a message name, and whether they say that it was sent or received.
 
     The words closest to the message decide. Words take precedence over arrows, since `→` may mean "leads to".
     """
     is_from_client, is_from_server = bool(_FROM_CLIENT(words)), bool(_FROM_SERVER(words))
     named_side: Direction = "c2s" if is_from_client else "s2c"
-    groups = [match.lastgroup or "" for match in _WAYS(words)]
+    groups = [match.lastgroup or "" for match in _DIRECTION_WORDS(words)]
     group = next(reversed([name for name in groups if name in ("out", "in")] or groups), None)
-    return None if is_from_client == is_from_server else named_side, None if group is None else group in _OUT
+    return None if is_from_client == is_from_server else named_side, None if group is None else group in _SENT_GROUPS
 
 
-def _sender(log: Log) -> Direction:
+def _sent_side(log: Log) -> Direction:
     """Returns the direction of messages sent by the side that wrote the log: the client, if the log does not show it."""
     for entry in _entries(Log(io.BytesIO(log.head), log.file_name)):
         for message in _messages(entry):
             if isinstance(message, LeftOut):
                 continue
             side = certain_side(first_message(message.raw).get("method"))
-            named_side, is_sent = _told(_WITHOUT_DIGITS("", message.context))
+            named_side, is_sent = _stated_direction(_WITHOUT_DIGITS("", message.context))
             if side is not None and is_sent is not None and named_side is None:
                 return side if is_sent else _OPPOSITE[side]
     return "c2s"
@@ -268,6 +270,6 @@ FORM = Form(
     title="text that contains JSON-RPC messages",
     sniff=sniff,
     read=read,
-    lacks="the text has messages as a program printed them, and does not always show who sent them, or when",
+    limitation="the text has messages as a program printed them, and does not always show who sent them, or when",
     generality=2,
 )

@@ -55,7 +55,7 @@ from mcpproxy.importers.log_items import (
 from mcpproxy.importers.source import Log, is_json
 
 _STARTING: Final = b"Starting server "
-_HOSTED: Final = b"Starting server from "
+_STARTING_FROM_HOST: Final = b"Starting server from "
 """`Starting server from LocalProcess extension host` follows."""
 _EXITED: Final = re.compile(rb"Connection state: Error Process exited with code (\d{1,10})$").match
 _STOPPING: Final = b"Stopping server "
@@ -94,7 +94,7 @@ def read(log: Log) -> Iterator[Item]:
             continue
         has_entry = True
         stamp_ns, _, text = entry
-        if text.startswith(_STARTING) and not text.startswith(_HOSTED):
+        if text.startswith(_STARTING) and not text.startswith(_STARTING_FROM_HOST):
             name = text.removeprefix(_STARTING).decode("utf-8", "replace") or name
             is_running, is_stopping = True, False
             yield ServerStart(name, stamp_ns)
@@ -109,17 +109,17 @@ def read(log: Log) -> Iterator[Item]:
             elif is_running:
                 yield Disconnection(name, stamp_ns)
             is_running = False
-        elif item := _said(text, name, stamp_ns, f"line {number}", is_cut=not line.endswith(b"\n")):
+        elif item := _message_or_stderr(text, name, stamp_ns, f"line {number}", is_cut=not line.endswith(b"\n")):
             is_running = True
             yield item
 
 
-def _said(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: bool) -> Item | None:
+def _message_or_stderr(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: bool) -> Item | None:
     """Returns the message or line of stderr that an entry reports, or None if it reports neither."""
     if text.startswith(_STDERR.rstrip()):
         return LoggedStderr(name, text[len(_STDERR) :], stamp_ns)
     if text.startswith(_NOT_JSON):
-        line = _quoted(text.removeprefix(_NOT_JSON))
+        line = _json_string(text.removeprefix(_NOT_JSON))
         if line is None:
             return LeftOut(place, "expected a JSON string after `Failed to parse message:`", name)
         return LoggedFrame(name, "s2c", line.removesuffix(b"\n"), stamp_ns)
@@ -132,7 +132,7 @@ def _said(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: b
     return None
 
 
-def _quoted(text: bytes) -> bytes | None:
+def _json_string(text: bytes) -> bytes | None:
     try:
         value = loads(text)
     except JSONDecodeError:
@@ -144,5 +144,5 @@ FORM = Form(
     title="a VS Code log",
     sniff=sniff,
     read=read,
-    lacks="VS Code logs messages only at the levels debug and trace, parsed and without a time zone",
+    limitation="VS Code logs messages only at the levels debug and trace, parsed and without a time zone",
 )

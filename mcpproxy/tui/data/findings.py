@@ -113,7 +113,7 @@ class Findings:
         is_kept = len(self.kept) < MAX_FINDINGS_WITH_TEXT
         if is_kept:
             self.kept.append(finding)
-        self.counts[finding.level, finding.rule] += finding.stands_for
+        self.counts[finding.level, finding.rule] += finding.finding_count
         self._mark(finding.rule, finding.level, finding.frame, finding if is_kept else None)
 
     def add_count(self, rule: str, level: Level, frame: int, count: int = 1) -> None:

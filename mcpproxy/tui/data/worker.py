@@ -147,7 +147,7 @@ class FindingSender:
         self._tell(as_json(report))
 
     def _report(self, finding: Finding) -> None:
-        self._tally = self._tally.plus(finding.level, finding.stands_for)
+        self._tally = self._tally.plus(finding.level, finding.finding_count)
         if not self._in_full:
             return
         self._seen += 1
@@ -166,7 +166,7 @@ class FindingSender:
             )
             report: dict[str, Any] = {"found": cut}
         else:
-            report = {"more": [finding.rule, finding.level, finding.frame, finding.stands_for]}
+            report = {"more": [finding.rule, finding.level, finding.frame, finding.finding_count]}
         self._tell(as_json({"n": self._number, **report}))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.cli.query import _sql, parser
+from mcpproxy.cli.query import _read_sql, parser
 from mcpproxy.history import history_path
 from mcpproxy.sql.statements import in_one_line, is_whole
 
@@ -38,7 +38,7 @@ def test_sql_comes_from_an_argument_a_file_or_a_pipe(tmp_path: Path, monkeypatch
     for arguments, stdin, captures in SOURCES:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         options = parser().parse_intermixed_args(arguments)
-        found = _sql(options)
+        found = _read_sql(options)
         assert found is not None, arguments
         assert (found.removeprefix("-- how many = all\n"), options.capture) == (ASKED, captures), arguments
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.run import FILES
+from mcpproxy.cli.run import MAX_OPEN_FILES
 from mcpproxy.clients.wrapper import PASSES
 from tests.harness import Place, members_of, peer
 
@@ -36,7 +36,7 @@ def test_an_unwritable_stdout_is_reported_and_fails(place: Place, status: int, e
         assert (eof["by"], eof["errno"]) == ("receiver", "ENOSPC")
 
 
-@pytest.mark.parametrize("files", [5, 8, 12, 16, FILES - 1])
+@pytest.mark.parametrize("files", [5, 8, 12, 16, MAX_OPEN_FILES - 1])
 def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: int) -> None:
     run = [place.python, "-P", "-m", "mcpproxy", "run"]
     session = place.start([*run, "--", *peer("echo")], direct=True, before=with_files(files, files))
@@ -60,7 +60,7 @@ def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: in
 def test_files_that_it_was_started_with_count_too(place: Place) -> None:
     kept = "import os; [os.set_inheritable(os.open('/dev/null', os.O_RDONLY), True) for _ in range(10)]"
     command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo")]
-    for limit, is_recorded in ((FILES + 9, False), (FILES + 10, True)):
+    for limit, is_recorded in ((MAX_OPEN_FILES + 9, False), (MAX_OPEN_FILES + 10, True)):
         session = place.start(command, direct=True, before=f"{kept}; {with_files(limit, limit)}")
         session.send(PING)
         assert session.line() == PONG, limit

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.rules.discovery import impact, rules
+from analysis.rules.discovery import impact_of, rules
 from analysis.rules.finding import Impact, Level
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Totals
 from mcpproxy.report.findings import TextReporter
@@ -138,7 +138,7 @@ def test_every_rule_has_its_place_and_frame_in_eighty_columns() -> None:
         for line in ranked([found(rule, level, seq=99_999), other]):
             assert cells(line) <= 80
             assert "  frame " in line
-        assert impact(rule, level) in Impact
+        assert impact_of(rule, level) in Impact
 
 
 @given(st.lists(st.lists(anything, max_size=4), max_size=4), st.integers(40, 130))
