@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from analysis.conversation.http_exchange import HttpExchange
 
 ABANDONED_NS: Final = 5_000_000_000
-"""A request that had waited this long when its sender cancelled it counts as abandoned, whatever reason was given."""
+"""A request that had waited this long when its sender cancelled it was abandoned, regardless of the reason given."""
 REASON: Final = 1000
 """The most characters of a cancellation's reason that are kept."""
 MAX_CALL_SPANS: Final = 10_000
@@ -509,7 +509,7 @@ class MessageContext(Struct, eq=False):
 
     @property
     def is_posted(self) -> bool:
-        """Whether the message may have been POSTed: False only for a client's body in a request that is not a POST."""
+        """Whether the message may have been POSTed: False only for a client's in a request not known to be a POST."""
         return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property

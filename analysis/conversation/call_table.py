@@ -111,7 +111,8 @@ class CallTable:
     def open(self, call: Call, key: RequestKey) -> IdState:
         """Enter a call. If it cannot be answered (its id is null, an array or an object), it is not open.
 
-        Returns: The previous state of its key.
+        Returns:
+            The previous state of its key.
         """
         state = self.state(key)
         if not call.request.id.pairs:
