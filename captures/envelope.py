@@ -5,7 +5,7 @@ regardless of the bytes, to take linear time, and to return the same verdict on 
 
 * the fast path, `flawless`, returns a verdict only if nothing about the frame is odd;
 * the exact path, `judge_exactly`, judges all other frames. It walks over the top level and sees what parsers hide:
-duplicate members, the spelling of tokens, numbers of any length, NaN and lone surrogates.
+  duplicate members, the spelling of tokens, numbers of any length, NaN and lone surrogates.
 
 A verdict contains only problems that a single frame proves. Rules that depend on the peer, the revision, the HTTP
 status, the end of the stream or another frame belong to the analysis; so do notes. JSON means RFC 8259, and messages

@@ -4,7 +4,7 @@ Either of two proofs shows that no member of the envelope occurs twice or has an
 
 * orjson would write the same bytes. This is the cheaper proof, and most peers write JSON like that;
 * a regular expression matches the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the value),
-and the remaining text is one JSON object. The expression matches one spelling of each member, and each member once.
+  and the remaining text is one JSON object. The expression matches one spelling of each member, and each member once.
 
 Promises: `verdict` and `read` never raise, regardless of the bytes; they return the verdict of `exact_judge` on the
 same bytes, or None if that is not certain. The recorder and every reader use it.
