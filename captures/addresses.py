@@ -63,13 +63,13 @@ def is_segment(text: str) -> bool:
     return bool(text) and not text.startswith("-") and set(text).isdisjoint("/?#")
 
 
-def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(), depth: int = 0) -> str:
+def clean_address(text: bytes, hash_secret: Hash, kept_segments: frozenset[bytes] = frozenset(), depth: int = 0) -> str:
     """Returns an absolute or relative URL, with hashes in place of anything that could be secret.
 
     Args:
         text: the URL, or a request's target (RFC 9112 §3.2), as sent.
-        hashed: returns the hash of a secret.
-        keep: segments that the user wants kept in addition to `KEPT_SEGMENTS`.
+        hash_secret: returns the hash of a secret.
+        kept_segments: segments that the user wants to keep in addition to `KEPT_SEGMENTS`.
         depth: how many addresses this address is nested in.
     """
     remainder, hash_sign, fragment = text.partition(b"#")
@@ -78,17 +78,17 @@ def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(
     if separator and _is_plain(scheme, b"+.-"):
         authority, slash, path = path.partition(b"/")
         is_web = scheme.lower() in _WEB
-        prefix = f"{scheme.decode()}://{_authority(authority, hashed, is_web=is_web)}{'/' if slash else ''}"
+        prefix = f"{scheme.decode()}://{_authority(authority, hash_secret, is_web=is_web)}{'/' if slash else ''}"
     else:
         prefix, path = "", remainder
-    segments = [_segment(segment, hashed, keep) for segment in path.split(b"/")]
+    segments = [_segment(segment, hash_secret, kept_segments) for segment in path.split(b"/")]
     if not prefix and segments[0].partition(":")[2]:
         prefix = (
             "./"  # a relative reference with a colon in its first segment would begin with a scheme (RFC 3986 §4.2)
         )
     result = prefix + "/".join(segments) + ("?" if question_mark else "")
-    result += "&".join([_parameter(word, hashed, keep, depth) for word in query.split(b"&")])
-    return result + (f"#{hashed(fragment) if fragment else ''}" if hash_sign else "")
+    result += "&".join([_parameter(word, hash_secret, kept_segments, depth) for word in query.split(b"&")])
+    return result + (f"#{hash_secret(fragment) if fragment else ''}" if hash_sign else "")
 
 
 def is_web_address(word: bytes) -> bool:
@@ -97,11 +97,11 @@ def is_web_address(word: bytes) -> bool:
     return bool(separator and remainder) and scheme.lower() in _WEB and not remainder[:1].isspace()
 
 
-def _authority(authority: bytes, hashed: Hash, *, is_web: bool) -> str:
+def _authority(authority: bytes, hash_secret: Hash, *, is_web: bool) -> str:
     """Returns user, host and port, with hashes. Under an application's own scheme, the host part can be anything."""
     user, at_sign, host = authority.rpartition(b"@")
-    host_text = host.decode() if not host or (is_web and _is_host(host)) else hashed(host)
-    return (hashed(user) + "@" if at_sign else "") + host_text
+    host_text = host.decode() if not host or (is_web and _is_host(host)) else hash_secret(host)
+    return (hash_secret(user) + "@" if at_sign else "") + host_text
 
 
 def _is_host(host: bytes) -> bool:
@@ -116,15 +116,15 @@ def _is_host(host: bytes) -> bool:
     return is_name and len(name) <= 255 and port.isdigit() and len(port) <= 5
 
 
-def _segment(segment: bytes, hashed: Hash, keep: frozenset[bytes]) -> str:
+def _segment(segment: bytes, hash_secret: Hash, kept_segments: frozenset[bytes]) -> str:
     if (
         segment in (b"", b".", b"..", b"*")
         or segment.lower() in KEPT_SEGMENTS
-        or segment in keep
+        or segment in kept_segments
         or _is_version(segment)
     ):
         return _text(segment)
-    return hashed(segment)
+    return hash_secret(segment)
 
 
 def _is_version(segment: bytes) -> bool:
@@ -139,33 +139,33 @@ def _is_version(segment: bytes) -> bool:
     )
 
 
-def _parameter(word: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
+def _parameter(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     name, equals_sign, value = word.partition(b"=")
     if not word:
         return ""
     # A word without a name may itself be a secret, and the padding of base64 looks like an empty value.
     if not equals_sign or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
-        return hashed(word)
-    return f"{_text(name)}={_value(name, value, hashed, keep, depth) if value else ''}"
+        return hash_secret(word)
+    return f"{_text(name)}={_value(name, value, hash_secret, kept_segments, depth) if value else ''}"
 
 
-def _value(name: bytes, value: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
+def _value(name: bytes, value: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     unquoted = _unquote(value)
     if name in KEPT_VALUES:
         words = unquoted.replace(b"+", b" ").split(b" ")
-        return _text(value) if all(word in KEPT_VALUES[name] for word in words) else hashed(value)
+        return _text(value) if all(word in KEPT_VALUES[name] for word in words) else hash_secret(value)
     if name in _ADDRESSES and b"://" in unquoted and depth < _NESTED:
-        return _quote(clean_address(unquoted, hashed, keep, depth + 1))
+        return _quote(clean_address(unquoted, hash_secret, kept_segments, depth + 1))
     if name in _SCOPES:
         words = unquoted.replace(b"+", b" ").split(b" ")
-        return "+".join([_quote(_scope(word, hashed, keep, depth)) for word in words])
-    return hashed(value)
+        return "+".join([_quote(_scope(word, hash_secret, kept_segments, depth)) for word in words])
+    return hash_secret(value)
 
 
-def _scope(word: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
+def _scope(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     if b"://" in word:
-        return clean_address(word, hashed, keep, depth + 1) if depth < _NESTED else hashed(word)
-    return _text(word) if not word or _is_plain(word, b"_.-:/*") else hashed(word)
+        return clean_address(word, hash_secret, kept_segments, depth + 1) if depth < _NESTED else hash_secret(word)
+    return _text(word) if not word or _is_plain(word, b"_.-:/*") else hash_secret(word)
 
 
 def _is_plain(word: bytes, marks: bytes) -> bool:

@@ -114,8 +114,8 @@ class Backlog:
         if self._journal is None:
             return
         if records:
-            sealed = [seal(record.seq, record.t_ns, record.entry.rec, record.entry.middle) for record in records]
-            self._journal.put(b"".join(sealed), records[-1].seq)
+            lines = [seal(record.seq, record.t_ns, record.entry.rec, record.entry.middle) for record in records]
+            self._journal.put(b"".join(lines), records[-1].seq)
         self._journal.next_seq = next_seq
 
     def copy_all_to_journal(self, next_seq: int) -> None:
@@ -124,9 +124,9 @@ class Backlog:
             return
         # The thread that writes them may finish at any time; then their copies are freed with the copy of the next
         # record.
-        direct = self.direct
-        if direct is not None:
-            self._journal.put(seal_direct(direct), direct.first + len(direct.middles) - 1)
+        batch = self.direct
+        if batch is not None:
+            self._journal.put(seal_direct(batch), batch.first + len(batch.middles) - 1)
         self.copy_to_journal([*self.taken, *self.carry, *self.queue], next_seq)
 
     def free(self, written_seq: int) -> None:
@@ -140,21 +140,21 @@ class Backlog:
             self._journal.clear()
 
 
-def seal_direct(direct: DirectBatch) -> bytes:
+def seal_direct(batch: DirectBatch) -> bytes:
     """Returns the sealed lines of a direct batch."""
-    first, t_ns, rec, middles = direct
+    first, t_ns, rec, middles = batch
     return seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
 
 
-def expand(direct: DirectBatch, direction: str, sizes: Iterable[int]) -> list[NumberedRecord]:
+def expand(batch: DirectBatch, direction: str, sizes: Iterable[int]) -> list[NumberedRecord]:
     """Returns the records of a direct batch as separate numbered records.
 
     Args:
-        direct: a batch of frames.
+        batch: a batch of frames.
         direction: the direction of all of them.
         sizes: the size of each frame, in bytes.
     """
-    first, t_ns, rec, middles = direct
+    first, t_ns, rec, middles = batch
     entries = [PendingRecord(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
     return [NumberedRecord(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
 
@@ -166,14 +166,14 @@ def _cost(entry: PendingRecord) -> int:
 
 def seal_slice(records: list[NumberedRecord], start: int) -> list[bytes]:
     """Returns the next lines, sealed, but only as many as one write should take: tens of MiB may be waiting."""
-    sealed: list[bytes] = []
+    lines: list[bytes] = []
     size = 0
-    while start < len(records) and (not sealed or size < SLICE_BYTES):
+    while start < len(records) and (not lines or size < SLICE_BYTES):
         record = records[start]
-        sealed.append(seal(record.seq, record.t_ns, record.entry.rec, record.entry.middle))
-        size += len(sealed[-1])
+        lines.append(seal(record.seq, record.t_ns, record.entry.rec, record.entry.middle))
+        size += len(lines[-1])
         start += 1
-    return sealed
+    return lines
 
 
 def count_whole(lines: Sequence[bytes], written: int) -> int:

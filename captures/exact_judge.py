@@ -201,7 +201,7 @@ class _JsonText:
 
 
 def _read_members(
-    text: str, position: int, wanted: frozenset[str], decode: _Decode
+    text: str, position: int, names: frozenset[str], decode: _Decode
 ) -> tuple[dict[str, _Member], bool, int]:
     """Returns the wanted members of the object at `position`, whether any has a duplicate, and the position after it.
 
@@ -220,7 +220,7 @@ def _read_members(
         name, position = decode(text, position)
         position = _expect(_COLON, text, position).end()
         value, end = decode(text, position)
-        if name in wanted:
+        if name in names:
             has_duplicate = has_duplicate or name in members
             members[name] = _Member(value, text[position:end])
         next_token = _expect(_COMMA_OR_BRACE, text, end)
@@ -296,12 +296,14 @@ def _exact_integer(token: str) -> int | None:
     sign, integer, fraction, exponent_sign, exponent = number.groups(default="")
     digits = (integer + fraction).rstrip("0")
     point_position = len(integer) + int(exponent_sign + (exponent[:18] or "0"))
-    significant = digits.lstrip("0")
-    if significant and len(digits) > point_position:
+    significant_digits = digits.lstrip("0")
+    if significant_digits and len(digits) > point_position:
         return None
-    length = len(significant) + point_position - len(digits)
+    length = len(significant_digits) + point_position - len(digits)
     magnitude = (
-        int(significant.ljust(length, "0")) if significant and length <= 16 else (SAFE + 1 if significant else 0)
+        int(significant_digits.ljust(length, "0"))
+        if significant_digits and length <= 16
+        else (SAFE + 1 if significant_digits else 0)
     )
     return int(sign + "1") * min(magnitude, SAFE + 1)
 

@@ -48,19 +48,19 @@ def create_directory(path: str) -> None:
     Raises:
         CannotCreate: the directory cannot be created.
     """
-    missing = [os.path.join(path, "").rstrip(os.sep) or os.sep]
-    while (parent := os.path.dirname(missing[-1])) and not os.path.isdir(parent):
-        missing.append(parent)
+    missing_folders = [os.path.join(path, "").rstrip(os.sep) or os.sep]
+    while (parent := os.path.dirname(missing_folders[-1])) and not os.path.isdir(parent):
+        missing_folders.append(parent)
     try:
         if os.path.isdir(path):
-            _complete_ignore_file(missing[0], alone=False)
-            if parent := os.path.dirname(missing[0]):
+            _complete_ignore_file(missing_folders[0], alone=False)
+            if parent := os.path.dirname(missing_folders[0]):
                 _complete_ignore_file(parent, alone=True)
             return
-        for folder in reversed(missing):
+        for folder in reversed(missing_folders):
             if not os.path.isdir(folder):
                 make_directory(folder)
-        _keep_out_of_git(_topmost(missing))
+        _keep_out_of_git(_topmost(missing_folders))
     except OSError as error:
         raise CannotCreate(
             f"cannot make the directory {path} for captures: {error.strerror}; choose another"
@@ -115,9 +115,9 @@ def _complete_ignore_file(folder: str, *, alone: bool) -> None:
         os.close(fd)
 
 
-def _topmost(created: list[str]) -> str:
+def _topmost(folders: list[str]) -> str:
     """Returns which of the new directories (innermost first) is only for captures: the innermost, or its parent."""
-    return created[min(1, len(created) - 1)]
+    return folders[min(1, len(folders) - 1)]
 
 
 def choose_path(

@@ -96,11 +96,11 @@ class FrameAssembler:
             self._parts[stream] = parts
         return _frame(unfinished.first, unfinished, self._limit) if unfinished is not None else None
 
-    def _abandon(self, lost: object) -> None:
+    def _abandon(self, lost_traffic: object) -> None:
         """Give up unfinished frames after lost frames of a stdio direction: later parts belong to another frame."""
         for stream in list(self._parts):
             direction, _, exchange = stream
-            side = lost.get(direction) if isinstance(lost, dict) else None
+            side = lost_traffic.get(direction) if isinstance(lost_traffic, dict) else None
             if exchange is None and isinstance(side, dict) and side.get("frames"):
                 self._abandoned.append(self._parts.pop(stream))
 

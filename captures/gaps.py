@@ -39,7 +39,9 @@ def lost_traffic(gap: Record) -> dict[str, dict[str, int]] | None:
     }
     return {
         side: {
-            name: count for name, most in bounds.items() if type(count := value.get(name)) is int and 0 <= count <= most
+            name: count
+            for name, limit in bounds.items()
+            if type(count := value.get(name)) is int and 0 <= count <= limit
         }
         for side, value in sides.items()
     }

@@ -78,17 +78,17 @@ class Heads:
         record if its name occurs only once in the rest.
         """
         if len(pieces) == 3:
-            before, _, request_text = pieces[0].partition(_REQUEST)
-            between, _, response_text = pieces[1].partition(_RESPONSE)
-            record = b'%b,"request":0%b,"response":0%b' % (before, between, pieces[2])
+            start, _, request_text = pieces[0].partition(_REQUEST)
+            middle, _, response_text = pieces[1].partition(_RESPONSE)
+            record = b'%b,"request":0%b,"response":0%b' % (start, middle, pieces[2])
             heads = {"request": self._head(request_text), "response": self._head(response_text)}
         elif len(pieces) == 2:
-            before, separator, request_text = pieces[0].partition(_REQUEST)
+            start, separator, request_text = pieces[0].partition(_REQUEST)
             if separator:
-                record, heads = b'%b,"request":0%b' % (before, pieces[1]), {"request": self._head(request_text)}
+                record, heads = b'%b,"request":0%b' % (start, pieces[1]), {"request": self._head(request_text)}
             else:
-                before, _, response_text = pieces[0].partition(_RESPONSE)
-                record, heads = b'%b,"response":0%b' % (before, pieces[1]), {"response": self._head(response_text)}
+                start, _, response_text = pieces[0].partition(_RESPONSE)
+                record, heads = b'%b,"response":0%b' % (start, pieces[1]), {"response": self._head(response_text)}
         else:
             return None
         if (

@@ -24,24 +24,24 @@ def capture_id(capture: Capture) -> str:
     return path_id(capture.path)
 
 
-def path_id(path: Path, taken: Container[str] = ()) -> str:
+def path_id(path: Path, taken_ids: Container[str] = ()) -> str:
     """Returns an id for a capture that has none, or whose id belongs to another capture.
 
     Args:
         path: the capture's path.
-        taken: ids of other captures; a header can claim any id.
+        taken_ids: ids of other captures; a header can claim any id.
     """
-    return place_id(str(path.resolve()), taken)
+    return place_id(str(path.resolve()), taken_ids)
 
 
-def place_id(place: str, taken: Container[str] = ()) -> str:
+def place_id(location: str, taken_ids: Container[str] = ()) -> str:
     """Returns such an id for a capture anywhere.
 
     Args:
-        place: the absolute path or URL of the capture.
-        taken: ids of other captures.
+        location: the absolute path or URL of the capture.
+        taken_ids: ids of other captures.
     """
-    data = place.encode("utf-8", "surrogateescape")
-    while (id_ := blake2b(data, digest_size=DIGITS // 2).hexdigest()) in taken:
+    data = location.encode("utf-8", "surrogateescape")
+    while (id_ := blake2b(data, digest_size=DIGITS // 2).hexdigest()) in taken_ids:
         data += b"\0"
     return id_

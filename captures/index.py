@@ -291,14 +291,14 @@ class Index:
             column.frombytes(next(saved, b""))
         counts = {len(column) for column in columns}
         kind_codes, sides = columns[-2:]
-        are_known = max(kind_codes, default=0) < len(ENTRY_KINDS) and max(sides, default=0) < len(_SIDES) + len(_CAUSES)
-        if len(counts) > 1 or max(counts) > self._limit or not are_known:
+        are_valid = max(kind_codes, default=0) < len(ENTRY_KINDS) and max(sides, default=0) < len(_SIDES) + len(_CAUSES)
+        if len(counts) > 1 or max(counts) > self._limit or not are_valid:
             raise ValueError("no index")
-        segments_, unfinished = saved_members["segments"], {*saved_members["unfinished"]}
+        segment_starts, unfinished = saved_members["segments"], {*saved_members["unfinished"]}
         parts = {number: array("Q", places) for number, places in saved_members["parts"]}
         frames, left_out, is_sorted = saved_members["frames"], saved_members["left_out"], saved_members["is_sorted"]
         self.tail.skip(saved_members["versions"], saved_members["read_bytes"])
-        self._segments, self._parts, self._unfinished = segments_, parts, unfinished
+        self._segments, self._parts, self._unfinished = segment_starts, parts, unfinished
         self.frames, self.left_out, self._seqs.is_sorted = frames, left_out, is_sorted
         for column, cells in zip(self._columns, columns, strict=True):
             column.extend(cells)
@@ -364,11 +364,11 @@ class Index:
         kind_code = _UNJUDGED if giant.side else _OTHER
         self._append(giant.seq, giant.places[1], giant.t_ns, giant.size, kind_code, giant.side)
 
-    def _abandon(self, lost: object) -> None:
+    def _abandon(self, lost_traffic: object) -> None:
         """Give up unfinished frames after lost frames, as `FrameAssembler` does: later parts belong to other frames."""
         for stream in list(self._open):
             direction, _, exchange = stream
-            side: Any = lost.get(direction) if isinstance(lost, dict) else None
+            side: Any = lost_traffic.get(direction) if isinstance(lost_traffic, dict) else None
             if exchange is None and isinstance(side, dict) and side.get("frames"):
                 self._abandoned.append(self._open.pop(stream))
 

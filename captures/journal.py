@@ -76,11 +76,11 @@ class Journal:
 
     def free(self, written_seq: int) -> None:
         """Release the space of records up to `written_seq`, which are in the file."""
-        tail = None
+        new_tail = None
         while self._marks and self._marks[0][0] <= written_seq:
-            tail = self._marks.popleft()[1]
-        if tail is not None:
-            self._counters[_TAIL] = tail
+            new_tail = self._marks.popleft()[1]
+        if new_tail is not None:
+            self._counters[_TAIL] = new_tail
 
     def clear(self) -> None:
         """Release all space, as no record waits any longer."""

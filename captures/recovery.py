@@ -80,13 +80,13 @@ class Recovery:
             os.ftruncate(self.fd, last.end)
         seq, t_ns = last.seq, last.t_ns
         holes: list[tuple[int, int]] = []
-        pending: list[bytes] = []
+        pending_lines: list[bytes] = []
         for line in whole_lines(self._journal.content()):
             number = _member(line, b'"seq":')
             if number <= seq:
                 continue
             if _is_header(line):
-                if not self._append(pending):
+                if not self._append(pending_lines):
                     return False
                 if not self._begin_segment():
                     continue
@@ -95,12 +95,12 @@ class Recovery:
             if b',"rec":"gap",' in line[:64]:
                 holes = _without(holes, _member(line, b'"first":'), _member(line, b'"last":'))
             seq, t_ns = number, _member(line, b'"t_ns":')
-            pending.append(line)
-            if len(pending) >= LINES_AT_ONCE and not self._append(pending):
+            pending_lines.append(line)
+            if len(pending_lines) >= LINES_AT_ONCE and not self._append(pending_lines):
                 return False
         if self._journal.next_seq > seq + 1:
             holes.append((seq + 1, self._journal.next_seq - 1))
-        return self._append([*pending, *_gaps(holes, max(seq + 1, self._journal.next_seq), t_ns)])
+        return self._append([*pending_lines, *_gaps(holes, max(seq + 1, self._journal.next_seq), t_ns)])
 
     def _last_record(self) -> _Last:
         """Returns the last whole record of the capture, even of an earlier segment; `end` always refers to this one."""
@@ -150,10 +150,10 @@ class Recovery:
         self._switch(fd, self._segment + 1)
         return True
 
-    def _append(self, pending: list[bytes]) -> bool:
+    def _append(self, lines: list[bytes]) -> bool:
         """Append lines, with retries; return False, with only whole lines in the file, if the disk kept refusing."""
-        data = b"".join(pending)
-        pending.clear()
+        data = b"".join(lines)
+        lines.clear()
         for attempt in range(TRIES):
             if attempt:
                 time.sleep(RETRY_S)

@@ -88,9 +88,9 @@ class Tail:
         self, size: int = STEP
     ) -> list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]:
         """Do the same as `step`, but return each item with its result; do not mix calls of the two methods."""
-        had_ended, feed = self.has_ended, self._assembler.feed
+        had_ended, convert = self.has_ended, self._assembler.feed
         items: list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]
-        items = [(item, feed(item)) for item in self.step(size)]
+        items = [(item, convert(item)) for item in self.step(size)]
         if self.has_ended and not had_ended:
             items += [(None, frame) for frame in self._assembler.finish()]
         return items

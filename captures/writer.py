@@ -342,16 +342,16 @@ class Writer:
     def _write_lines(self, records: list[NumberedRecord], *, last: bool = False) -> None:
         start = 0
         while start < len(records):
-            sealed = seal_slice(records, start)
+            lines = seal_slice(records, start)
             try:
-                self._file.append(sealed[0] if len(sealed) == 1 else b"".join(sealed), last=last)
-                start += len(sealed)
+                self._file.append(lines[0] if len(lines) == 1 else b"".join(lines), last=last)
+                start += len(lines)
                 self._written = records[start - 1].seq
                 self._backlog.free(self._written)
                 if self._fsync == "always":
                     self._sync_thread.sync()
             except AppendError as error:
-                start += count_whole(sealed, error.written)
+                start += count_whole(lines, error.written)
                 self._trouble(error, records[start:])
                 if self._policy != "block" or self._closing.is_set():
                     return
@@ -397,21 +397,23 @@ class Writer:
             numbers = (self._seq, self._seq + 1)
             self._seq += 2
             t_ns = self._stamped_ns = time.monotonic_ns() - self.origin_ns
-            ending = NumberedRecord(numbers[0], t_ns, PendingRecord("close", members(ending="segment")))
-            opening = NumberedRecord(numbers[1], t_ns, PendingRecord("header", self._header(self._file.segment + 1)))
-            self._backlog.taken = (ending, opening)
+            close_record = NumberedRecord(numbers[0], t_ns, PendingRecord("close", members(ending="segment")))
+            header_record = NumberedRecord(
+                numbers[1], t_ns, PendingRecord("header", self._header(self._file.segment + 1))
+            )
+            self._backlog.taken = (close_record, header_record)
             if self._queue_only:
                 self._backlog.copy_to_journal(self._backlog.taken, self._seq)
         try:
-            old_fd = self._file.next_segment(seal(ending.seq, t_ns, "close", ending.entry.middle))
+            old_fd = self._file.next_segment(seal(close_record.seq, t_ns, "close", close_record.entry.middle))
         except OSError as error:
-            self._stay(ending, opening.seq, error)
+            self._stay(close_record, header_record.seq, error)
             return
         if self._fsync == "never":
             unlock_and_close(old_fd)
         else:
             self._sync_thread.retire(old_fd)
-        self._write_lines([opening])
+        self._write_lines([header_record])
         self._on_segment(self._file.segment)
 
     def _stay(self, ending: NumberedRecord, seq: int, error: OSError) -> None:

@@ -48,25 +48,25 @@ class Assembly:
         return self._feed(frame, unfinished)
 
     @staticmethod
-    def _feed(frame: Frame, held: "_Unfinished") -> Iterator[Message]:
-        if held.is_spoilt:
-            yield from held.after_loss(frame)
+    def _feed(frame: Frame, unfinished: "_Unfinished") -> Iterator[Message]:
+        if unfinished.is_spoilt:
+            yield from unfinished.after_loss(frame)
             return
-        if not held.frames and frame.verdict.problem not in _NOT_JSON and frame.verdict.problem != _SEVERAL:
+        if not unfinished.frames and frame.verdict.problem not in _NOT_JSON and frame.verdict.problem != _SEVERAL:
             yield from messages(frame)
             return
-        if held.frames and frame.verdict.kind not in ("invalid", "unjudged"):
-            yield from held.release()
+        if unfinished.frames and frame.verdict.kind not in ("invalid", "unjudged"):
+            yield from unfinished.release()
             yield from messages(frame)
             return
-        if held.try_add(frame):
-            if held.is_closed:
-                yield from held.joined()
+        if unfinished.try_add(frame):
+            if unfinished.is_closed:
+                yield from unfinished.joined()
             return
-        yield from held.release()
-        if held.try_add(frame) and not held.is_closed:
+        yield from unfinished.release()
+        if unfinished.try_add(frame) and not unfinished.is_closed:
             return
-        held.clear()
+        unfinished.clear()
         yield from _split(frame) if frame.verdict.problem == _SEVERAL else messages(frame)
 
     def note_loss(self) -> None:

@@ -227,14 +227,14 @@ class Call(Struct, eq=False):
 
         A response may still have come after it. The outcome says whether the call had failed before it.
         """
-        mark = self._end_of_waiting
-        return None if mark is None else mark.t_ns
+        end = self._end_of_waiting
+        return None if end is None else end.t_ns
 
     @property
     def cancelled_seq(self) -> int | None:
         """Number of the frame of the first cancellation, or of the record of the end of such an exchange."""
-        mark = self._end_of_waiting
-        return None if mark is None else mark.seq
+        end = self._end_of_waiting
+        return None if end is None else end.seq
 
     @property
     def cancelled_after_ns(self) -> int | None:
@@ -245,8 +245,8 @@ class Call(Struct, eq=False):
     @property
     def is_closed_by_client(self) -> bool:
         """Whether the client cancelled the request, or gave up on it, by closing its HTTP exchange."""
-        over = None if self.http is None else self.http.over
-        return over is not None and over.seq == self.cancelled_seq
+        exchange_end = None if self.http is None else self.http.over
+        return exchange_end is not None and exchange_end.seq == self.cancelled_seq
 
     @property
     def cancelled_by(self) -> int | None:
@@ -273,14 +273,14 @@ class Call(Struct, eq=False):
         None.
         """
         response = None if self.response is None else RecordRef(self.response.seq, self.response.t_ns)
-        marks = [mark for mark in (response, self._end_of_waiting, self.failure) if mark is not None]
-        return min(marks, key=lambda mark: mark.t_ns, default=None)
+        ends = [end for end in (response, self._end_of_waiting, self.failure) if end is not None]
+        return min(ends, key=lambda mark: mark.t_ns, default=None)
 
     @property
     def lasted_ns(self) -> int | None:
-        """How long the call lasted, from when the request was handed on until it was `over`, or None if it is not."""
-        over = self.over
-        return None if over is None else max(0, over.t_ns - self.started_ns)
+        """How long the call lasted, from when the request was handed on until it was `end`, or None if it is not."""
+        end = self.over
+        return None if end is None else max(0, end.t_ns - self.started_ns)
 
     @property
     def broken_after_ns(self) -> int | None:
@@ -522,7 +522,7 @@ class MessageContext(Struct, eq=False):
             return False
         if self.message.sender == "client":
             return not self.is_posted
-        return not any(isinstance(sent.message, Request) for sent in self.http.sent)
+        return not any(isinstance(context.message, Request) for context in self.http.sent)
 
     @property
     def chain(self) -> Chain | None:

@@ -164,8 +164,8 @@ class CallTable:
         """Returns the numbers of call, frame and connection of the last request under a key, open or not."""
         call = self._open.get(key)
         if call is None:
-            past = self._past.get(key)
-            return None if past is None else (past.number, past.seq, past.conn)
+            past_request = self._past.get(key)
+            return None if past_request is None else (past_request.number, past_request.seq, past_request.conn)
         later_calls = self._later.get(key)
         return _place(later_calls[-1] if later_calls else call)
 
@@ -183,13 +183,13 @@ class CallTable:
 
     def answered_seq(self, key: RequestKey) -> int | None:
         """Returns the frame number of the last request under a key if it has been answered, or else None."""
-        past = self._past.get(key)
-        return None if past is None or past.state is not _ID_ANSWERED else past.seq
+        past_request = self._past.get(key)
+        return None if past_request is None or past_request.state is not _ID_ANSWERED else past_request.seq
 
     def answered_ns(self, key: RequestKey) -> int | None:
         """Returns the stamp of the response to the last request under a key, or None if it has not been answered."""
-        past = self._past.get(key)
-        return None if past is None or past.state is not _ID_ANSWERED else past.t_ns
+        past_request = self._past.get(key)
+        return None if past_request is None or past_request.state is not _ID_ANSWERED else past_request.t_ns
 
     def note_loss(self) -> None:
         """Note a loss of frames: open requests may have been answered, and any id may have been used.
@@ -211,8 +211,8 @@ class CallTable:
         call = self._open.get(key)
         if call is not None:
             return call.id_state
-        past = self._past.get(key)
-        return _ID_NEVER_SEEN if past is None else past.state
+        past_request = self._past.get(key)
+        return _ID_NEVER_SEEN if past_request is None else past_request.state
 
     def waiting(self) -> list[Call]:
         """Returns all calls that wait, or waited when records were lost, in the order of their requests."""
@@ -288,13 +288,13 @@ class CallTable:
 
     def _leave(self, key: RequestKey, call: Call, state: IdState, t_ns: int = 0) -> None:
         """Keep a summary of a call whose id has no open request."""
-        past, request = self._past, call.request
-        past[key] = Past(call.number, request.seq, request.frames[0].conn, state, t_ns)
-        if len(past) > MAX_PAST_IDS:
+        past_requests, request = self._past, call.request
+        past_requests[key] = Past(call.number, request.seq, request.frames[0].conn, state, t_ns)
+        if len(past_requests) > MAX_PAST_IDS:
             # All at once: a dictionary takes linear time to find its first entry after others were removed.
-            oldest_keys = [*islice(past, max(1, MAX_PAST_IDS // 10))]
+            oldest_keys = [*islice(past_requests, max(1, MAX_PAST_IDS // 10))]
             for key in oldest_keys:
-                del past[key]
+                del past_requests[key]
             self._forgotten += len(oldest_keys)
 
 

@@ -55,7 +55,7 @@ class ExchangeEnds:
         may_be_answered_elsewhere = http.is_redirect or (
             status is not None and not is_refused and self._may_follow(http, ended_by)
         )
-        is_resuming, is_older = http.stream != http.number, _is_older(http)
+        is_resuming, is_legacy = http.stream != http.number, _is_older(http)
         if is_resuming and (status is None or status >= 300):
             return ()  # a failed attempt to resume the stream changes nothing
         if ended_by == "proxy" and status is None:
@@ -65,13 +65,13 @@ class ExchangeEnds:
             call = table.get(key)
             if call is None or (http.is_redirect and call.http is not http):
                 continue  # the request has already been repeated
-            if not is_older and not is_refused and ended_by != "proxy":
+            if not is_legacy and not is_refused and ended_by != "proxy":
                 call.exchange_end = RecordRef(record.seq, record.t_ns)
                 call.client_closed = ended_by == "client" and call.era != "modern" and not http.is_redirect
                 self._under_way.changed[call] = None
             if may_be_answered_elsewhere or is_resuming:
                 continue
-            is_cancellation = call.era == "modern" and ended_by == "client" and not is_older and not is_refused
+            is_cancellation = call.era == "modern" and ended_by == "client" and not is_legacy and not is_refused
             self._under_way.remove(call)
             table.fail(key)
             outcome = call.outcome

@@ -139,8 +139,8 @@ class Fold:
     @property
     def is_clear(self) -> bool:
         """Whether every frame was recorded and examined: a missing response was then never sent."""
-        evicted = any(table.evicted for table in self.tables.values())
-        return not (self.unjudged or self.lost or self.unrecorded or evicted)
+        has_evicted = any(table.evicted for table in self.tables.values())
+        return not (self.unjudged or self.lost or self.unrecorded or has_evicted)
 
     @property
     def forgotten(self) -> list[Forgotten]:
@@ -160,14 +160,14 @@ class Fold:
             limit = f"there are more than {MAX_SESSIONS:,}"
             effect = "what only their end shows is not told of these"
             forgotten.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
-        for what, count, max_count in (
+        for kind, count, max_count in (
             ("calls of several rounds", chains.forgotten, MAX_CHAINS),
             ("tasks", tasks.forgotten, MAX_TASKS),
             ("subscriptions", subscriptions.forgotten, MAX_SUBSCRIPTIONS),
         ):
             if count:
                 limit = f"more than {max_count:,}, or 8 MiB, were remembered at once"
-                forgotten.append(Forgotten(what, count, limit, "what goes on with them reads as new"))
+                forgotten.append(Forgotten(kind, count, limit, "what goes on with them reads as new"))
         return forgotten
 
     def feed(self, item: object) -> tuple[MessageContext, ...]:
@@ -201,8 +201,8 @@ class Fold:
             if self._prepared is not shortcut:
                 shortcut.prepare(self._last if self._last is self.routing.of_pipe else None)
                 self._prepared = shortcut
-            plain = shortcut.try_frame(item, body) if shortcut.is_open else None
-            return self._assembled(item) if plain is None else (plain,)
+            context = shortcut.try_frame(item, body) if shortcut.is_open else None
+            return self._assembled(item) if context is None else (context,)
         if isinstance(item, Record):
             if item.skipped:
                 self.note_loss(item.skipped)

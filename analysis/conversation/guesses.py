@@ -45,7 +45,7 @@ def guess(
     session: Session,
     tables: dict[Side, CallTable],
     http: HttpExchange | None,
-    posted: Sequence[RequestKey],
+    posted_keys: Sequence[RequestKey],
 ) -> GuessedRequest | None:
     """Guess the open request that an unmatched response was meant for, and note the response in its call.
 
@@ -54,7 +54,7 @@ def guess(
         session: its session.
         tables: the requests of both sides.
         http: the HTTP exchange that carried the response; None on stdio.
-        posted: the keys of the client's requests that the same exchange carried.
+        posted_keys: the keys of the client's requests that the same exchange carried.
 
     Returns:
         The guess, or None if there is none.
@@ -62,7 +62,7 @@ def guess(
     if _is_explained(response, session, tables, http):
         return None
     is_in_exchange = response.sender == "server" and http is not None and http.method == "POST"
-    open_calls, is_cut = _open(session, tables[other_side(response.sender)], posted if is_in_exchange else None)
+    open_calls, is_cut = _open(session, tables[other_side(response.sender)], posted_keys if is_in_exchange else None)
     candidates = [call for call in open_calls if _fits(response, call.request.method)]
     if not candidates:
         return None
@@ -99,13 +99,13 @@ def _is_explained(
     return tables[response.sender].state(own_key) is not IdState.NEVER_SEEN  # its sender answered its own request
 
 
-def _open(session: Session, table: CallTable, posted: Sequence[RequestKey] | None) -> tuple[list[Call], bool]:
+def _open(session: Session, table: CallTable, posted_keys: Sequence[RequestKey] | None) -> tuple[list[Call], bool]:
     """Returns the calls of a table that wait for a response, the oldest first, and whether there may be more."""
-    if posted is None:
+    if posted_keys is None:
         examined_calls, is_cut = table.oldest(MAX_SEARCHED), len(table) > MAX_SEARCHED
     else:
-        examined_calls = [call for key in islice(posted, MAX_SEARCHED) if (call := table.get(key)) is not None]
-        is_cut = len(posted) > MAX_SEARCHED
+        examined_calls = [call for key in islice(posted_keys, MAX_SEARCHED) if (call := table.get(key)) is not None]
+        is_cut = len(posted_keys) > MAX_SEARCHED
     candidates = [
         call
         for call in examined_calls

@@ -327,10 +327,10 @@ class HttpExchange(Struct, eq=False, weakref=True):
         the handshake of the session, which may be unknown.
         """
         if self.sent:
-            opening = self.sent[0]
-            if opening.method == "initialize" and self.received and self.received[0].request is opening.message:
-                opening = self.received[0]
-            return opening.rank, opening.era
+            context = self.sent[0]
+            if context.method == "initialize" and self.received and self.received[0].request is context.message:
+                context = self.received[0]
+            return context.rank, context.era
         rank = rank_of(self.fields.get(VERSION_FIELD))
         if rank is None and session is not None:
             rank = rank_of(session.handshake)

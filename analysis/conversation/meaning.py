@@ -117,8 +117,10 @@ class ContextBuilder:
             call = table.answer(key, response.t_ns)
         if call is None:
             revision, era = self._around(response, session)
-            posted = self._addressing.requests_in(response.frames[0].exchange)
-            guessed_request = guess(response, session, self._tables, http, posted) if state is _NEVER_SEEN else None
+            posted_keys = self._addressing.requests_in(response.frames[0].exchange)
+            guessed_request = (
+                guess(response, session, self._tables, http, posted_keys) if state is _NEVER_SEEN else None
+            )
             if guessed_request is not None:
                 self._under_way.changed[guessed_request.call] = None
             return context_of(

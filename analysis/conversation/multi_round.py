@@ -114,14 +114,14 @@ class Chain:
             self._params = None if self.interim is None else fingerprint(self.interim.request.params)
         return self._params
 
-    def add_interim(self, interim: Turn) -> None:
+    def add_interim(self, turn: Turn) -> None:
         """Keep an interim result."""
-        result: Any = interim.response.result
+        result: Any = turn.response.result
         state, input_requests = result.get("requestState"), result.get("inputRequests")
-        self.interim, self._params = interim, False
+        self.interim, self._params = turn, False
         self.state = id_of(state) if isinstance(state, str) else None
         self.input_requests = input_requests if isinstance(input_requests, dict) else {}
-        self.size = size_of(interim.request.frames) + size_of(interim.response.frames)
+        self.size = size_of(turn.request.frames) + size_of(turn.response.frames)
 
 
 class Chains:
@@ -221,9 +221,9 @@ class Chains:
 
     # ---- memory
 
-    def _hold(self, chain: Chain, interim: Turn) -> None:
+    def _hold(self, chain: Chain, turn: Turn) -> None:
         """Keep a chain with its interim result."""
-        chain.add_interim(interim)
+        chain.add_interim(turn)
         self._bytes += chain.size
         self._held[chain.number] = chain
         self._note(chain)

@@ -268,17 +268,23 @@ class Routing:
 
     def on_exchange(self, http: HttpExchange, t_ns: int) -> None:
         """Process a record of an exchange, whose response may assign the key of its session."""
-        open_session = http.session
+        exchange_session = http.session
         key = http.answer_fields.get("mcp-session-id")
-        if key and open_session is not None and key not in self._by_key:
-            self._by_key.put(key, open_session)
+        if key and exchange_session is not None and key not in self._by_key:
+            self._by_key.put(key, exchange_session)
             self._by_client.pop((http.client, "handshake", ""), None)
-            self._lookalikes.on_session_id(open_session, http)
-        elif open_session is not None and not key and http.is_opening and http.status is not None and http.status < 300:
-            self._lookalikes.on_initialize_without_id(open_session, http)
-        if http.uri_key and http.method == "GET" and (open_session is None or http.uri_key not in self._by_key):
+            self._lookalikes.on_session_id(exchange_session, http)
+        elif (
+            exchange_session is not None
+            and not key
+            and http.is_opening
+            and http.status is not None
+            and http.status < 300
+        ):
+            self._lookalikes.on_initialize_without_id(exchange_session, http)
+        if http.uri_key and http.method == "GET" and (exchange_session is None or http.uri_key not in self._by_key):
             # Each stream is a separate session, although some servers announce the same address on all streams.
-            session = open_session or self._new(t_ns, observed_start=self.observed_start)
+            session = exchange_session or self._new(t_ns, observed_start=self.observed_start)
             session.delimited, session.is_legacy = "session", True
             self._by_key.put(http.uri_key, session)
             http.session = session

@@ -174,8 +174,8 @@ class Tasks:
         key = id_of(id_)
         task = self._tasks.get((session.number, executor, key))
         if task is None and executor == "server":
-            created = self._created.get(key, ())
-            return created[0] if len(created) == 1 else None
+            created_tasks = self._created.get(key, ())
+            return created_tasks[0] if len(created_tasks) == 1 else None
         return task
 
     def awaiting_input(self, session: Session, executor: Side) -> list[Task]:
@@ -230,9 +230,9 @@ class Tasks:
         id_, sender = params.get("taskId"), notification.sender
         task = self.get(session, sender, id_)
         if task is None:
-            foreign = self.get(session, other_side(sender), id_)
-            if foreign is not None:
-                return foreign  # only the executor knows the status of a task
+            other_task = self.get(session, other_side(sender), id_)
+            if other_task is not None:
+                return other_task  # only the executor knows the status of a task
             task = self._named(session, sender, id_)
         if task is not None:
             self._report(task, params, notification)
@@ -298,11 +298,11 @@ class Tasks:
             return None
         key = session.number, response.sender, id_of(id_)
         task = self._tasks.get(key)
-        repeats = task is not None and task.seq is not None
-        if task is None or repeats:
+        has_reused_id = task is not None and task.seq is not None
+        if task is None or has_reused_id:
             # Otherwise a notification came before the response, or a client knew the id from elsewhere.
             task = self._add(key, session)
-        task.request, task.seq, task.created_ns, task.repeats = request, request.seq, response.t_ns, repeats
+        task.request, task.seq, task.created_ns, task.repeats = request, request.seq, response.t_ns, has_reused_id
         task.size = size_of(request.frames)
         self._bytes += task.size
         if response.sender == "server":
@@ -342,10 +342,10 @@ class Tasks:
         task.request = None  # a reference to the task must not keep its frames alive
         if key[:2] in self._asking:
             self._answer(key[:2], task)
-        created = self._created.get(task.id, [])
-        if task in created:
-            created.remove(task)
-            if not created:
+        created_tasks = self._created.get(task.id, [])
+        if task in created_tasks:
+            created_tasks.remove(task)
+            if not created_tasks:
                 del self._created[task.id]
 
 
