@@ -43,7 +43,7 @@ class Cutter(Generic[Item]):
         self._bad = self._bad_run = 0
         self._bad_cause: Cause = "corrupt"
         self._loads: Callable[[bytes], Any] = orjson.loads
-        # The number that the next record should have; None after damage.
+        # The number that the next record should have; None at the beginning and after damage.
         self._expected: int | None = None
 
     def feed(self, chunk: bytes) -> list[Item]:

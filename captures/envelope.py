@@ -49,7 +49,7 @@ __all__ = [
     "lines_members",
 ]
 
-_SHALLOW: Final = 2 * DEEP  # bytes; no shorter frame can nest too deeply
+_SHALLOW: Final = 2 * DEEP  # bytes; no frame up to this size can nest too deeply
 
 
 def judge(
@@ -66,7 +66,7 @@ def judge(
         raw: the frame's bytes, without the delimiter.
         direction: the direction of the frame, which decides the rule that a line breaks if it is not JSON.
         unit: the unit of the frame; the rules about lines apply to `line` only.
-        whole: false where the stream ended before the delimiter.
+        whole: False if the stream ended before the delimiter.
         limit: the size in bytes above which the verdict is `unjudged`; a frame of more than a million values is
             `unjudged`, too.
     """

@@ -1,12 +1,11 @@
 """The exceptions for captures.
 
-    CaptureError                 one line for a person: what was tried, on what, what to do next
-    ├── CannotCreate             an output cannot be created or written: nothing was started, nothing is left
-    ├── NotACapture              there is no such file, or it holds no capture header
-    │   └── NothingRecorded      it is empty, or its first record is incomplete
-    └── NewerFormat              written by a later version: update
+    CaptureError one line for a person: what was tried, on what, what to do next ├── CannotCreate an output cannot be
+    created or written: nothing was started, nothing is left ├── NotACapture there is no such file, or it contains no
+    capture header │ └── NothingRecorded it is empty, or its first record is incomplete └── NewerFormat written by a
+    later version: update
 
-Damage inside a capture raises no exception: readers yield it in between the records.
+Damage inside a capture raises no exception: readers yield it between the records.
 """
 
 

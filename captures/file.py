@@ -128,10 +128,10 @@ def choose_path(
     *,
     replaces: bool = False,
 ) -> str:
-    """Returns the path of the new capture: `requested` if it is a new file, else a new name in that or the default.
+    """Returns the path of the new capture: `requested` if it is a new file, else a new name in a directory.
 
     Args:
-        requested: a file or a directory; None for the default.
+        requested: a file or a directory; None for `default`.
         default: the default directory.
         wall_ns: the time now.
         warn: called with a warning if others can list the directory; the files are protected by their own modes.

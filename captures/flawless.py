@@ -177,7 +177,7 @@ def _kind(
 def _joined(
     head_members: tuple[bytes | None, ...], tail: re.Match[bytes] | None
 ) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """Returns the members of an envelope from both sides of its value; raises ValueError if one is on both sides."""
+    """Returns the members on both sides of an envelope's value; raises ValueError if any is repeated or unknown."""
     if tail is None:
         raise ValueError
     pairs = list(zip(head_members, tail.groups(), strict=True))

@@ -71,7 +71,7 @@ def _is_there(path: Path) -> bool:
     """Whether there is a regular file to read.
 
     Raises:
-        NotACapture: it cannot be opened, or is not a regular file: opening a FIFO could wait forever.
+        NotACapture: the file cannot be opened, or is not a regular file: opening a FIFO could wait forever.
     """
     try:
         open_capture(path).close()

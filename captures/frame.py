@@ -49,8 +49,8 @@ class Frame(Struct):
     skipped: int = 0
     """How many record numbers are missing right before this frame; see `Record.skipped`."""
     is_partial: bool = False
-    """Whether parts of the frame are lost, or its end was never recorded or not in an imported log. It is then not a
-    message, for which neither peer is to blame."""
+    """Whether parts of the frame are lost, or its end was never recorded or not in an imported log. Such a frame is not
+    a message, and neither peer is to blame for that."""
     is_abridged: bool = False
     """Whether an imported log contains only a part of it, and `raw` is a message with the known members. It is paired
     with other messages, but no rule judges it."""

@@ -1,7 +1,7 @@
 """Creates frames from the records of a capture, and giant frames from their parts; each is judged again.
 
-Promises: this never raises, regardless of the contents of a record; a record that is not a valid frame stays a record;
-the memory for unfinished giant frames is bounded.
+Promises: the code never raises, regardless of the contents of a record; a record that is not a valid frame stays a
+record; the memory for unfinished giant frames is bounded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -195,7 +195,7 @@ _UNUSUAL: Final = frozenset(
 )
 """Members that `frame` records from stdio rarely have."""
 _ODD: Final = frozenset({"parts", "delim", "whole", "event", "time_is_exact"})
-"""The members in `_UNUSUAL` that `frame` records from HTTP rarely have, either."""
+"""The members in `_UNUSUAL` that `frame` records from HTTP rarely have."""
 
 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:

@@ -35,7 +35,7 @@ def path_id(path: Path, taken_ids: Container[str] = ()) -> str:
 
 
 def place_id(location: str, taken_ids: Container[str] = ()) -> str:
-    """Returns such an id for a capture anywhere.
+    """Returns an id for a capture at any location, as `path_id` does for a path.
 
     Args:
         location: the absolute path or URL of the capture.

@@ -23,14 +23,14 @@ DEEP: Final = 200
 """The most nested arrays and objects; deeper frames are reported as `framing/too-deep`."""
 
 TOO_DEEP: Final = 512
-"""The most levels of a frame that is judged; far fewer than the parsers accept (orjson 1,024, `json` Python's
-stack)."""
+"""The most nested arrays and objects in a frame that is judged: far fewer than the parsers accept (1,024 in orjson, and
+Python's stack in `json`)."""
 
 MAX_ENVELOPE_TEXT_BYTES: Final = 256
 """The most bytes of an id token or a method; longer ones are left out of the envelope."""
 
 SHORT: Final = 60
-"""A number of characters that always fits in `MAX_ENVELOPE_TEXT_BYTES`, escapes and quotes included."""
+"""A number of characters that always fits in `MAX_ENVELOPE_TEXT_BYTES`, in any encoding and with quotes."""
 
 SAFE: Final = 2**53 - 1
 MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})

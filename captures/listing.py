@@ -48,7 +48,7 @@ def place_variables() -> dict[str, str]:
 
 
 def search_roots(variables: Mapping[str, str] = os.environ) -> list[Path]:
-    """Returns all directories to which this user's recorders may have written, the likeliest first, no duplicates."""
+    """Returns the directories to which this user's recorders may have written, each once, the likeliest first."""
     candidates = []
     if variables.get("MCPPROXY_CAPTURES"):
         candidates.append(Path(captures_root(variables)))

@@ -65,7 +65,7 @@ def _of_others(status: os.stat_result) -> int:
 
 
 def _is_private(gid: int) -> bool:
-    """Whether a group is the private group that many systems create for a user: it has the same name, and no others."""
+    """Whether a group is the private group that many systems create for a user: same name, no other members."""
     import grp
     import pwd
 

@@ -76,7 +76,7 @@ def captures_root(variables: Mapping[str, str] = os.environ) -> str:
     """Returns the directory below which recorders in an environment write; by default, the one of this process.
 
     Raises:
-        CaptureError: no environment variable and no password entry names a home.
+        CaptureError: neither an environment variable nor a password entry names a home directory.
     """
     directory = variables.get("MCPPROXY_CAPTURES")
     if directory:
@@ -90,7 +90,7 @@ def captures_root(variables: Mapping[str, str] = os.environ) -> str:
 
 
 def new_name(wall_ns: int) -> str:
-    """Returns a file name for a new capture: the UTC time and four random hexadecimal digits, no untrusted text."""
+    """Returns a file name for a new capture: UTC time and four random hexadecimal digits, but no untrusted text."""
     stamp = time.strftime(STAMP_FORM, time.gmtime(wall_ns // 1_000_000_000))
     return f"{stamp}-{os.urandom(2).hex()}{SUFFIX}"
 

@@ -49,7 +49,7 @@ class Capture:
         self.segments = segments(self.path)
         """The paths of the segments, as last listed."""
         self.header = self._header_of_the_ring()
-        """The members of the first header; only `format` if that record is damaged but others are whole."""
+        """The first header; it contains only `format` if that record is damaged but others are whole."""
 
     def _header_of_the_ring(self) -> Record:
         """Returns the first header; if the ring deletes the first segment before it is opened, that of the next one."""

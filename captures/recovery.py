@@ -144,7 +144,7 @@ class Recovery:
             if os.fstat(fd).st_size and _capture_id(fd):
                 os.close(fd)
                 return False
-            os.ftruncate(fd, 0)  # the file contains part of a header at most
+            os.ftruncate(fd, 0)  # the file contains at most part of a header
         except OSError:
             return False
         self._switch(fd, self._segment + 1)

@@ -48,7 +48,7 @@ else:
 QUEUE_BYTES: Final = 32 << 20
 SLOW_NS: Final = 5_000_000
 SLOW_SYNC_NS: Final = 500_000_000
-"""From this duration on a write is slow if each write is synced, which takes a healthy disk milliseconds."""
+"""The duration from which a write counts as slow if each write is synced, which takes a healthy disk milliseconds."""
 HEALTHY_NS: Final = 1_000_000_000
 """How long writes must have been quick before a disk that was recently in trouble is trusted again."""
 RETRY_S: Final = 1.0

@@ -95,7 +95,7 @@ class Addressing:
         return sum(name == session for _, name, _ in self._asked)
 
     def is_of_session(self, exchange: int) -> bool:
-        """Whether an exchange belongs to a session, so that its responses may still come on another stream."""
+        """Whether an exchange belongs to a session: its responses may then still come on another stream."""
         return exchange in self._sessions
 
     def own(self, exchange: int, id_: Id) -> RequestKey:

@@ -70,7 +70,7 @@ def searchable_bytes(message: Message) -> bytes | None:
 def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str, Any]]:
     """Returns each `_meta` of a message that is not an object or has an unusual key, with its JSON Pointer.
 
-    The `_meta` of the params or the result comes first. Nearly all messages have no unusual ones.
+    The `_meta` of the params or the result comes first. Nearly all messages have no such `_meta`.
 
     Args:
         context: the message.

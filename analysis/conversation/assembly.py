@@ -92,7 +92,7 @@ class _Unfinished:
         self._size = 0
 
     def after_loss(self, frame: Frame) -> Iterator[Message]:
-        """Process a line after lost ones; yield messages. Lines cannot be judged until one is a message by itself."""
+        """Process a line after a loss; yield messages. Lines cannot be judged until one is a message by itself."""
         self.is_spoilt = frame.verdict.problem in _NOT_JSON
         for held_frame in self.frames:
             yield invalid(held_frame, "unjudged")

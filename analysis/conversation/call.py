@@ -140,9 +140,9 @@ class Call(Struct, eq=False):
     number: int = -1
     """The position among the requests of the capture, from 0."""
     name: str | None = None
-    """The tool, the prompt or the URI of the resource that it names. Untrusted text."""
+    """The tool, prompt or resource URI that the request names. Untrusted text."""
     token: Id | None = None
-    """Its progress token."""
+    """The progress token of the request; None if there is none."""
     in_flight: int = 0
     """How many requests of its session waited when it was sent: itself included, cancelled ones not."""
     outer: "Call | None" = None
@@ -278,7 +278,7 @@ class Call(Struct, eq=False):
 
     @property
     def lasted_ns(self) -> int | None:
-        """How long the call lasted, from when the request was handed on until it was `end`, or None if it is not."""
+        """How long the call lasted, from when the request was handed on until the wait ended, or None if it has not."""
         end = self.over
         return None if end is None else max(0, end.t_ns - self.started_ns)
 
@@ -449,7 +449,7 @@ class MessageContext(Struct, eq=False):
 
     message: Message
     session: Session
-    """The session that it belongs to."""
+    """The session of the message."""
     body: dict[str, Any]
     """The members of the message; empty if it is invalid."""
     call: Call | None = None
@@ -509,14 +509,18 @@ class MessageContext(Struct, eq=False):
 
     @property
     def is_posted(self) -> bool:
-        """Whether the message may have been POSTed: False only for a client's in a request not known to be a POST."""
+        """Whether the message may have been POSTed.
+
+        This is False only for a client's body in an HTTP request that is not known to be a POST.
+
+        """
         return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property
     def is_stray_body(self) -> bool:
         """Whether this is an HTTP body that is not a message, where no message is due.
 
-        Clients send messages in POST requests, and an HTTP response contains one only if a request waits for it.
+        Clients send messages in POST requests, and HTTP responses that answer no request contain none.
         """
         if self.http is None or not isinstance(self.message, Invalid) or self.message.frames[0].unit != "http_body":
             return False

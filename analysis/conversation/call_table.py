@@ -6,7 +6,7 @@ flight under one id are answered in the order in which they were sent. A respons
 nothing: a wrong link is worse than none.
 
 Memory is bounded regardless of the traffic: by the number of open requests, by the bytes of their frames, and by the
-number of ids remembered as answered. Everything forgotten is counted.
+number of ids remembered as answered. The table counts all that it forgets.
 """
 
 from collections import OrderedDict, deque

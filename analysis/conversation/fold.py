@@ -418,7 +418,7 @@ class Fold:
                 self.links.subscriptions.stream_ended(http.first.number, record.t_ns, http.ended_by)
 
     def _miss(self, http: HttpExchange) -> None:
-        """Note that messages may be missing in an exchange, also at its end, as a stream may then contain more."""
+        """Note that messages may be missing in an exchange; called again at its end, when more may be missing."""
         if http.over is None and len(http.unrecorded) == http.missed:
             return  # counted at an earlier record of the exchange
         self.unrecorded += len(http.unrecorded) - http.missed

@@ -35,7 +35,7 @@ _TELLING: Final = {
 _OF_OTHERS: Final = frozenset(_TELLING.values()) - {"action", "messages", "model"}
 """Members that results of unknown methods and of tools do not have."""
 _EMPTY: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
-"""Methods whose results are empty."""
+"""Methods whose results have no members of their own."""
 MAX_SEARCHED: Final = 256
 """The most open requests that are examined, the oldest first; the others are not counted."""
 

@@ -28,7 +28,7 @@ MAX_HTTP_EXCHANGES: Final = 10_000
 MAX_OPEN_HTTP_EXCHANGES: Final = 15_000
 """The most open exchanges that are kept: a stream may be opened first and closed last."""
 SHORTEST_NAME: Final = 4
-"""The fewest characters of a program's name that is looked for in its pages: shorter names occur in other words."""
+"""The length of the shortest program name that is looked for in a page: shorter names occur in other words."""
 MAX_SEARCHED_LEGACY_STREAMS: Final = 100
 """The most streams of the older transport that are searched for the stream of a client."""
 MAX_BODY_MESSAGES: Final = 16

@@ -12,7 +12,7 @@ from analysis.conversation.session_ids import FIELD
 from analysis.facts import size_of
 
 MAX_MCP_PATHS: Final = 64
-"""The most paths that are kept to which MCP messages were sent."""
+"""The most paths of MCP endpoints that are kept."""
 LATELY: Final = 100
 """How many of the exchanges that ended last keep their messages even if all their requests are answered. With more, the
 memory of the messages would be cold by the time it is freed."""

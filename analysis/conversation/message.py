@@ -286,7 +286,7 @@ Message: TypeAlias = Request | Notification | Response | Invalid
 
 
 def messages(frame: Frame) -> tuple[Message, ...]:
-    """Returns the messages of a frame: one, or all of a batch. This is never empty and never raises."""
+    """Returns the messages of a frame: one, or all of a batch. The result is never empty, and nothing raises."""
     if frame.body is not None:
         return (flawless(frame, frame.body),)
     verdict = frame.verdict
@@ -355,7 +355,7 @@ def sender(frame: Frame) -> Side:
 
 
 def invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
-    """Returns a frame, or a part of one, as not a message, with the reason."""
+    """Returns an `Invalid` for a frame, or a part of one, that is not a message for this reason."""
     return Invalid((frame,), index, sender(frame), frame.seq, frame.t_ns, reason)
 
 

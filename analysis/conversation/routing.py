@@ -166,7 +166,7 @@ class Routing:
             session = client_session[0]
         if is_modern:
             self._lookalikes.note_session(session, http)
-            # A request without a name counts as from the client that gave one.
+            # A request without a name counts as sent by the client that gave one.
             for name in {_name(message), ""}:
                 self._by_client.put((http.client, "modern", name), (session, message.t_ns))
         elif not key:

@@ -70,7 +70,7 @@ class Session:
         self.opened_ns = opened_ns
         self.delimited: Delimited = "connection" if transport != "http" else "peer"
         self.is_guess = False
-        """Whether several clients look like the session's own: its messages may come from several of them."""
+        """Whether the client cannot be told apart from others: the messages may then come from several clients."""
         self.likeness: Session | None = None
         """The other session of the same client, if this one exists only because of a session id that was never
         issued."""
@@ -84,7 +84,7 @@ class Session:
         self.has_initialized = False
         """Whether `notifications/initialized` was sent, perhaps too early."""
         self.epoch = 0
-        """How many handshakes were begun."""
+        """How many handshakes were begun; on a pipe, a second one starts over."""
         self.is_modern: bool | None = None
         """Whether all client requests so far were of the modern era; None before the first."""
         self.eras: set[Era] = set()

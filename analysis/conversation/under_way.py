@@ -146,7 +146,7 @@ class UnderWay:
             self.changed[call] = None
 
     def measure(self, call: Call) -> None:
-        """Set the time after its stamp at which the request of a call was handed on, as far as it is known."""
+        """Set how long after its stamp the request of a call was handed on, as far as it is known."""
         # Server frames are not measured: they are stamped when they are read, so only client frames wait after their
         # stamp.
         if call.request.sender == "client":
