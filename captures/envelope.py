@@ -1,15 +1,15 @@
 """Judges one frame by itself: which JSON-RPC message it is, and the first rule of the catalogue that it breaks.
 
 The recorder judges a frame before it is forwarded, and every reader judges it again. `judge` promises never to raise,
-regardless of the bytes, to take time linear in their number, and to return the same verdict on either of its two paths:
+regardless of the bytes, to take linear time, and to return the same verdict on either of its two paths:
 
 * the fast path, `flawless`, returns a verdict only if nothing about the frame is odd;
-* the exact path, `judge_exactly`, decides everything else by a walk over the top level that sees what parsers hide:
-  duplicate members, tokens as they were spelt, numbers of any length, NaN, lone surrogates.
+* the exact path, `judge_exactly`, judges all other frames. It walks over the top level and sees what parsers hide:
+  duplicate members, the spelling of tokens, numbers of any length, NaN and lone surrogates.
 
-A problem here is one that a single frame proves. Rules that need the peer, the revision, the HTTP status, who ended
-the stream or another frame belong to the analysis; so do notes. JSON is that of RFC 8259, messages are those of
-JSON-RPC 2.0 as MCP narrows it.
+A verdict contains only problems that a single frame proves. Rules that depend on the peer, the revision, the HTTP
+status, the end of the stream or another frame belong to the analysis; so do notes. JSON means RFC 8259, and messages
+are those of JSON-RPC 2.0 as MCP narrows it.
 
 `lines_members` is for the recorder: it turns many lines into verdicts and then records in a single pass.
 """
@@ -17,7 +17,7 @@ JSON-RPC 2.0 as MCP narrows it.
 from operator import itemgetter
 from typing import Any, Final
 
-# A recorder reads the last of our files before it loads orjson: from then on none can be missing.
+# A recorder reads the last of mcpproxy's files before it loads orjson: after that, no file can be missing.
 from captures.flawless import MAX_METHOD_NAMES, read, verdict
 
 # isort: split
@@ -49,7 +49,7 @@ __all__ = [
     "lines_members",
 ]
 
-_SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
+_SHALLOW: Final = 2 * DEEP  # bytes; no frame up to this size can nest too deeply
 
 
 def judge(
@@ -60,14 +60,15 @@ def judge(
     whole: bool = True,
     limit: int = MAX_RECORDER_JUDGED_BYTES,
 ) -> Envelope:
-    """The verdict on one frame: by the fast path if it is a flawless request, notification or result, else exactly.
+    """Returns the verdict on a frame: by the fast path if it is a flawless message, else by the exact path.
 
     Args:
         raw: the frame's bytes, without the delimiter.
-        direction: who sent it; decides which rule a line breaks if it is not JSON.
-        unit: what delimits it; the rules about lines hold for `line` only.
-        whole: false where the stream ended before the delimiter.
-        limit: bytes above which the verdict is `unjudged`; a frame of more than a million values is `unjudged`, too.
+        direction: the direction of the frame, which decides the rule that a line breaks if it is not JSON.
+        unit: the unit of the frame; the rules about lines apply to `line` only.
+        whole: False if the stream ended before the delimiter.
+        limit: the size in bytes above which the verdict is `unjudged`; a frame of more than a million values is
+            `unjudged`, too.
     """
     if is_too_large_to_judge(raw, limit):
         return UNJUDGED
@@ -77,7 +78,7 @@ def judge(
 def judge_and_read(
     raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int
 ) -> tuple[Envelope, dict[str, Any] | None, bool]:
-    """The same verdict; for a flawless message, also the message, and whether orjson would write the same bytes."""
+    """Returns the verdict; for a flawless message, also the message, and whether orjson would write the same bytes."""
     if is_too_large_to_judge(raw, limit):
         return UNJUDGED, None, False
     message = read(raw) if whole else None
@@ -87,9 +88,9 @@ def judge_and_read(
 def judge_and_read_part(
     raw: bytes, direction: Direction, unit: Unit, limit: int = MAX_READER_JUDGED_BYTES
 ) -> tuple[Envelope, dict[str, Any] | None]:
-    """The verdict on what an imported log has of a message, without problems, and the message if it is flawless.
+    """Returns the verdict, without problems, on the part of a message in an imported log, and the message if flawless.
 
-    It is `unjudged` unless that is a message itself, with the members that are known.
+    The verdict is `unjudged` unless the part is a message by itself.
     """
     envelope, body, _ = judge_and_read(raw, direction, unit, whole=True, limit=limit)
     if envelope.kind in ("batch", "invalid", "unjudged"):
@@ -100,27 +101,27 @@ def judge_and_read_part(
 def judge_before_forwarding(
     raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True
 ) -> Envelope:
-    """The verdict on a frame that waits to be forwarded: by the fast path, exactly if that is quick, or `unjudged`."""
-    at_once = verdict(raw) if whole and len(raw) <= MAX_RECORDER_JUDGED_BYTES else None
-    return at_once or judge_exactly(raw, direction, unit, whole=whole, limit=EXACT_JUDGE_LIMIT)
+    """Returns the verdict on a frame that waits to be forwarded; `unjudged` if the exact path would take too long."""
+    fast_verdict = verdict(raw) if whole and len(raw) <= MAX_RECORDER_JUDGED_BYTES else None
+    return fast_verdict or judge_exactly(raw, direction, unit, whole=whole, limit=EXACT_JUDGE_LIMIT)
 
 
 # --- many lines at once ----------------------------------------------------------------------------------------------
 
-# One call takes all members or raises KeyError, in half the time of a look-up and a test for each.
+# One call returns all members or raises KeyError, in half the time of looking up and testing each.
 _of_request: Final = itemgetter("jsonrpc", "params", "method", "id")
 _of_notification: Final = itemgetter("jsonrpc", "params", "method")
 _of_response: Final = itemgetter("jsonrpc", "result", "id")
 
 
 def _forms(direction: Direction) -> tuple[bytes, bytes, bytes]:
-    """A request, a notification and a result as `%` fills them in: the id's token, the method, the size, the text.
+    """Returns the `%` templates of a request, a notification and a result: id token, method, size and text.
 
-    `%.0b` consumes the token and writes nothing, for notifications, so that all three are filled in the same way.
+    For notifications, `%.0b` consumes the token and writes nothing, so all three are filled in the same way.
     """
     start, end = b',"dir":"%b","kind":' % direction.encode(), b',"size":%d,"raw":%b'
-    kinds = (b'"request","id":%b%b', b'"notification"%.0b%b', b'"response","id":%b%b')
-    request, notification, response = (start + kind + end for kind in kinds)
+    middles = (b'"request","id":%b%b', b'"notification"%.0b%b', b'"response","id":%b%b')
+    request, notification, response = (start + kind + end for kind in middles)
     return request, notification, response
 
 
@@ -130,7 +131,8 @@ _FORMS: Final[dict[Direction, tuple[bytes, bytes, bytes]]] = {"c2s": _forms("c2s
 class Methods(dict[object, bytes]):
     """The member `method` of a record, by the method's name: a peer uses few names, so each is escaped once.
 
-    A name that needs a closer look raises KeyError. If a peer invents names, the first `MAX_METHOD_NAMES` are kept.
+    A name that must be examined more closely raises KeyError. If a peer invents names, the first `MAX_METHOD_NAMES` are
+    kept.
     """
 
     def __init__(self, *odd: str) -> None:
@@ -151,11 +153,11 @@ _notified: Final = Methods(RESERVED)
 
 
 def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
-    """The middle of the `frame` record for each of several lines that wait to be forwarded, all of which ended in LF.
+    """Returns the middles of the `frame` records for several lines that wait to be forwarded, all of which ended in LF.
 
-    The result is the same as from `line_members` with the verdict of `judge_before_forwarding`. Those two handle every
-    line except a request, a notification or a result that has only the usual members and nothing odd about it. In a
-    flood nearly all lines are like that, and cost a quarter less without a Python call and an envelope for each.
+    The result is the same as from `line_members` with the verdict of `judge_before_forwarding`. These two functions
+    handle each line that is not a request, notification or result with only the usual members and nothing odd about it.
+    In a flood, nearly all lines are plain, and cost a quarter less without a Python call and an envelope for each.
     """
     request, notification, response = _FORMS[direction]
     middles = []
@@ -163,28 +165,30 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
         size = len(raw)
         if size <= _SHALLOW or (size <= MAX_RECORDER_JUDGED_BYTES and nesting_depth(raw) <= DEEP):
             try:
-                read = loads(raw)
-                count = len(read)
+                message = loads(raw)
+                count = len(message)
                 if count == 4:
-                    version, value, method, ident = _of_request(read)
-                    form, named = request, _requested[method]
-                elif count == 3 and "result" in read:
-                    version, value, ident = _of_response(read)
-                    form, named = response, b""
+                    version, value, method, raw_id = _of_request(message)
+                    template, method_member = request, _requested[method]
+                elif count == 3 and "result" in message:
+                    version, value, raw_id = _of_response(message)
+                    template, method_member = response, b""
                 elif count == 3:
-                    version, value, method = _of_notification(read)
-                    form, named, ident = notification, _notified[method], 0
+                    version, value, method = _of_notification(message)
+                    template, method_member, raw_id = notification, _notified[method], 0
                 else:
                     raise KeyError
                 if (
                     version == "2.0"
                     and type(value) is dict
-                    and (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT)
-                    # If orjson would write the same bytes, no member occurs twice, and all tokens are as orjson spells
-                    # them. Most peers write like this, and no proof is cheaper.
-                    and dumps(read) == raw
+                    and (
+                        -SAFE <= raw_id <= SAFE if type(raw_id) is int else type(raw_id) is str and len(raw_id) <= SHORT
+                    )
+                    # If orjson would write the same bytes, no member occurs twice, and all tokens are spelt as orjson
+                    # spells them. Most peers write JSON like this, and no proof is cheaper.
+                    and dumps(message) == raw
                 ):
-                    middles.append(form % (dumps(ident), named, size, dumps(raw.decode())))
+                    middles.append(template % (dumps(raw_id), method_member, size, dumps(raw.decode())))
                     continue
             except (KeyError, TypeError, ValueError):
                 pass

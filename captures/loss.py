@@ -1,7 +1,7 @@
-"""Records on their way into a capture, and the count of those that were lost.
+"""Records on their way into a capture, and the counts of lost records.
 
-A `gap` record reports a loss. That record can be lost itself, on a disk that stays full; then a later one takes over
-its range, so that every number is a record or lies inside exactly one gap.
+A `gap` record reports a loss. On a disk that stays full, that record can itself be lost; then a later gap takes over
+its range, so each number belongs to a record or to exactly one gap.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from captures.verdict import C2S, S2C
 
 
 class PendingRecord(NamedTuple):
-    """A record without number, stamp and checksum yet."""
+    """A record that has no number, stamp or checksum yet."""
 
     rec: str
     middle: bytes
     dir: str | None = None
-    """The direction whose loss this would be; None if it is not traffic."""
+    """The direction of the traffic in the record; None if it is not traffic."""
     size: int = 0
-    """Payload bytes that would be lost with it."""
+    """The number of payload bytes in the record."""
     loss: Loss | None = None
-    """The loss that a `gap` record reports, so that a lost gap can be reported again."""
+    """For a `gap` record: the loss that it reports, which must be reported again if the gap is lost."""
 
 
 class NumberedRecord(NamedTuple):
-    """A record with number and stamp, not sealed yet."""
+    """A record with number and stamp that is not sealed yet."""
 
     seq: int
     t_ns: int
@@ -44,7 +44,7 @@ class Loss:
         self._by_dir = {name: [0, 0] for name in (C2S, S2C, None)}
 
     def add(self, line: NumberedRecord, reason: str) -> None:
-        """Count one lost record; older ones may come after newer ones, as at the end of a full disk."""
+        """Count a lost record. Older ones may come after newer ones, as at the end of a recording on a full disk."""
         self._reach(line, line)
         self.reason = self.reason or reason
         self.records += 1
@@ -57,7 +57,7 @@ class Loss:
 
     @classmethod
     def of_fault(cls, direction: str | None, frames: int, size: int) -> Loss:
-        """The loss of frames that crossed unrecorded, and so without numbers."""
+        """Returns the loss of frames that were not recorded because of a fault, and so have no numbers."""
         loss = cls()
         loss.reason = "fault"
         loss.records, loss.bytes = frames, size
@@ -80,13 +80,13 @@ class Loss:
             self.last = last
 
     def _take_over(self, earlier: Loss) -> None:
-        """Take over the range of a `gap` that is now lost itself; it came right after the range that it names."""
+        """Take over the range of a lost `gap`, which came right after the range that it names."""
         if earlier.first is not None and earlier.last is not None:
             self._reach(earlier.first, earlier.last)
         self.absorb(earlier)
 
     def entry(self) -> PendingRecord:
-        """The `gap` record that reports this loss."""
+        """Returns the `gap` record that reports this loss."""
         (c2s, c2s_bytes), (s2c, s2c_bytes), (other, other_bytes) = self._by_dir.values()
         lost = {
             "c2s": {"frames": c2s, "bytes": c2s_bytes},

@@ -1,8 +1,8 @@
-"""Copies everything whole in a damaged capture into a clean one.
+"""Copies all whole records of a damaged capture into a new one.
 
-Whole records are copied line by line, unchanged, including their numbers. A `gap` with the reason `damage` reports each
-range of lost numbers and takes the last of them; so a repaired copy accounts for every number, and shows where the
-original did not. `WholeRecords` decides what a copy keeps, for redacted copies as well.
+The records are copied line by line, unchanged, including their numbers. A `gap` with the reason `damage` reports each
+range of lost numbers, and gets the last of these numbers. So a repaired copy accounts for every number, and shows where
+the original did not. `WholeRecords` decides which records a copy keeps, for redacted copies as well.
 """
 
 from collections import deque
@@ -27,13 +27,13 @@ class Repair:
     """The result of a repair."""
 
     records: int = 0
-    """Whole records copied."""
+    """How many whole records were copied."""
     gaps: int = 0
-    """Ranges of lost numbers."""
+    """How many ranges of numbers were lost."""
     dropped_bytes: int = 0
-    """Bytes that were not a record."""
+    """How many bytes were not part of a record."""
     dropped_records: int = 0
-    """Records out of order: duplicate blocks, or blocks of another capture."""
+    """How many records were out of order: in duplicate blocks, or in blocks of another capture."""
 
 
 class WholeRecords:
@@ -44,14 +44,14 @@ class WholeRecords:
 
         Args:
             capture: the capture.
-            inspection: the inspection of the capture, which has the ranges.
-            name: the server's name, for a header in place of a lost one.
+            inspection: the inspection of the capture, which contains the ranges.
+            name: the server's name, for a header that replaces a lost one.
         """
         self._capture, self._holes, self._name = capture, deque(inspection.holes), name
         self.gaps = 0
-        """Gaps so far that are not in the capture."""
+        """How many gaps so far are not in the capture."""
         self.dropped = 0
-        """Records so far that are out of order."""
+        """How many records so far are out of order."""
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the records. Gaps and a substitute header have an empty `line`."""
@@ -63,9 +63,11 @@ class WholeRecords:
                 self.dropped += 1
                 continue
             if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
-                # A file begins with a header, and the number of the lost header is free.
-                named = {} if self._name is None else {"name": self._name}
-                yield Record(0, "header", 0, {"rec": "header", "format": FORMAT_VERSION, **named, "substitute": True})
+                # A file must begin with a header, and the number of the lost header is free.
+                name_member = {} if self._name is None else {"name": self._name}
+                yield Record(
+                    0, "header", 0, {"rec": "header", "format": FORMAT_VERSION, **name_member, "substitute": True}
+                )
                 self.gaps += 1
                 _, last = holes.popleft()
                 if last:
@@ -77,14 +79,14 @@ class WholeRecords:
             yield record._replace(skipped=0) if record.skipped else record
 
 
-def gap(first: int, last: int, t_ns: int, reason: str, **more: Any) -> Record:
-    """A gap that has the number of the last record that it replaces."""
-    span = {"first": first, "last": last - 1} if last > first else {}
-    return Record(last, "gap", t_ns, {"rec": "gap", **span, **more, "reason": reason})
+def gap(first: int, last: int, t_ns: int, reason: str, **other_members: Any) -> Record:
+    """Returns a gap with the number of the last record that it replaces."""
+    range_members = {"first": first, "last": last - 1} if last > first else {}
+    return Record(last, "gap", t_ns, {"rec": "gap", **range_members, **other_members, "reason": reason})
 
 
 def repair(capture: Capture, output: Path) -> Repair:
-    """Copy every whole record to a new capture; if that fails, no partial copy is left.
+    """Copy all whole records to a new capture; if that fails, no partial copy is left.
 
     Raises:
         CannotCreate: the copy cannot be created or written; nothing that exists is overwritten.
@@ -108,6 +110,6 @@ def repair(capture: Capture, output: Path) -> Repair:
 
 
 def _sealed(record: Record) -> bytes:
-    """The line of a record that is made here."""
+    """Returns the line of a record that is not in the original."""
     values = {name: value for name, value in record.members.items() if name != "rec"}
     return seal(record.seq, record.t_ns, record.rec, members(**values))

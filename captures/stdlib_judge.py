@@ -1,8 +1,8 @@
 """Judges the first frames of a session, while orjson is still loading in parallel with the traffic.
 
-A client waits for these frames, so no module is loaded to judge them: the scanner is the C one that is built into
-CPython. This module judges a frame itself only if nothing about the frame is odd, and leaves all others to
-`exact_judge`. For any bytes, the verdict is the one that `envelope` returns.
+A client waits for these frames, so no module is loaded to judge them: the scanner is the C scanner that is built into
+CPython. This module judges a frame itself only if nothing about the frame is odd, and leaves all other frames to
+`exact_judge`. For any bytes, the verdict is the same as that of `envelope`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ try:
     from _json import make_scanner
 
     class _ScannerSettings:
-        """The scanner's settings: those of `json.loads`, except that duplicate members, NaN and Infinity are errors."""
+        """The scanner's settings: as for `json.loads`, except that duplicate members, NaN and Infinity are errors."""
 
         strict = True
         object_hook = None
@@ -66,7 +66,7 @@ def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: 
 
 def _judge_flawless(raw: bytes) -> Envelope | None:
     """Returns the verdict on a flawless request, notification or result, or None for everything else."""
-    # Without these, an id has only one spelling, so its token can be derived from its value.
+    # In all other texts, an id has only one spelling, so its token can be derived from its value.
     if b"\\u" in raw or b"\\/" in raw or b"-0" in raw or raw.count(b"[") + raw.count(b"{") > DEEP:
         return None
     try:

@@ -1,6 +1,6 @@
-"""SyncThread: syncs written records to the disk, and checks that the file is still in its place.
+"""SyncThread: syncs written records to the disk, and checks that the file is still in place.
 
-Promises: once a sync has failed, nothing later counts as safe, because the kernel may have marked the pages clean
+Promises: once a sync has failed, no later record counts as safe, because the kernel may have marked the pages clean
 anyway; a complete segment is closed once it is on the disk.
 """
 
@@ -20,7 +20,7 @@ PERIOD_S: Final = 1.0
 
 
 class SyncThread:
-    """Syncs one capture on behalf of the threads that write it."""
+    """Syncs one capture for the threads that write it."""
 
     def __init__(self, file: CaptureFile, written: Callable[[], int], tell: Callable[[str], None], *, syncs: bool):
         """Create an object that has synced nothing yet.
@@ -29,7 +29,7 @@ class SyncThread:
             file: the file being written.
             written: returns the number of the last record that is in the kernel.
             tell: shows one line to the user.
-            syncs: whether `run` syncs.
+            syncs: whether `run` syncs, or only checks the file.
         """
         self._file = file
         self._written = written
@@ -43,13 +43,13 @@ class SyncThread:
         self._lock = threading.Lock()
 
     def wake(self) -> None:
-        """Report that something was written."""
-        # It is nearly always set already, and `set` takes a lock.
+        """Report that records were written."""
+        # The event is nearly always set already, and `set` takes a lock.
         if not self._dirty.is_set():
             self._dirty.set()
 
     def retire(self, fd: int) -> None:
-        """Sync a complete segment, then close it."""
+        """Let the next sync also sync a complete segment, and then close it."""
         self._retired.append(fd)
 
     def stop(self) -> None:
@@ -58,8 +58,8 @@ class SyncThread:
         self._dirty.set()
 
     def run(self) -> None:
-        """Once a second while records are written, sync and check that the file is still in its place."""
-        told_moved = ""
+        """Sync once a second while records are written, and check that the file is still in place."""
+        reported_change = ""
         while not self._stopping.is_set():
             self._dirty.wait()
             if self._stopping.wait(PERIOD_S):
@@ -67,12 +67,12 @@ class SyncThread:
             self._dirty.clear()
             if self._syncs:
                 self.sync()
-            moved = self._file_moved()
-            if moved and moved != told_moved:
+            change = self._file_moved()
+            if change and change != reported_change:
                 self._tell(
-                    f"the capture {self._file.path} was {moved} while being written; recording continues into it"
+                    f"the capture {self._file.path} was {change} while being written; recording continues into it"
                 )
-                told_moved = moved
+                reported_change = change
 
     def _file_moved(self) -> str:
         try:
@@ -83,18 +83,18 @@ class SyncThread:
     def sync(self) -> None:
         """Sync the retired segments and the current one; never again after a failure."""
         with self._lock:
-            upto = self._written()
+            last_seq = self._written()
             try:
-                current = os.dup(self._file.fd)
-            except OSError:  # no descriptor available just now; the next sync covers this one
+                current_fd = os.dup(self._file.fd)
+            except OSError:  # no descriptor is available just now; the next sync covers these records
                 return
-            fds = [*self._retired, current]
+            fds = [*self._retired, current_fd]
             del self._retired[: len(fds) - 1]
             try:
                 if self._error is None:
                     for fd in fds:
                         sync(fd)
-                    self._durable = upto
+                    self._durable = last_seq
             except OSError as error:
                 self._error = error.strerror or str(error)
                 self._tell(
@@ -103,9 +103,9 @@ class SyncThread:
             finally:
                 for fd in fds[:-1]:
                     unlock_and_close(fd)
-                os.close(current)
+                os.close(current_fd)
 
     @property
     def durable_seq(self) -> int | None:
-        """If syncing has failed, the last number that is known to be on the disk."""
+        """If syncing has failed, the number of the last record that is known to be on the disk; else None."""
         return self._durable if self._error is not None else None

@@ -1,7 +1,7 @@
-"""The version of the format, and the upgrade from every older one.
+"""The version of the format, and the upgrades from older versions.
 
 `FORMAT_VERSION` is independent of the release number: it rises only when a reader of the old version could misread the
-new file. For each older version `STEPS` holds one function that converts the members of a record to the next version;
+new file. For each older version, `STEPS` contains a function that converts the members of a record to the next version;
 there is none yet, because this is the first version.
 """
 
@@ -19,7 +19,7 @@ STEPS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 
 def upgrade(members: dict[str, Any], version: int) -> dict[str, Any]:
-    """Convert the members of one record from `version` to `FORMAT_VERSION`."""
+    """Returns the members of a record, converted from `version` to `FORMAT_VERSION`."""
     for step in range(version, FORMAT_VERSION):
         members = STEPS[step](members)
     return members

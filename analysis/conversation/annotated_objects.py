@@ -1,6 +1,7 @@
-"""The places of `_meta`, icons, annotations and MIME types in a message: list items, blocks, contents, peers.
+"""Finds the objects in a message that can have `_meta`, icons, annotations or a MIME type.
 
-Bounded: only the first items of a list are examined, and user data such as arguments is never examined.
+These are list items, content blocks, contents and the descriptions of peers. Only the first items of a list are
+examined, and user data such as arguments never is.
 """
 
 from collections.abc import Iterator
@@ -28,12 +29,12 @@ USUAL: Final = frozenset(
         *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
     }
 )
-"""Keys that some revision or extension defines, and that other rules check."""
+"""Keys of `_meta` that some revision or extension defines, and that other rules check."""
 
-# Name of a member, and what it is: an object, a list of them, blocks of content, or messages with such blocks.
-_Kind = Literal["one", "items", "blocks", "messages"]
+# The kind of value that a member has: an object, a list of objects, content blocks, or messages with such blocks.
+_Kind = Literal["object", "items", "blocks", "messages"]
 _RESULTS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
-    "initialize": (("serverInfo", "one"),),
+    "initialize": (("serverInfo", "object"),),
     "tools/list": (("tools", "items"),),
     "tools/call": (("content", "blocks"),),
     "resources/list": (("resources", "items"),),
@@ -45,16 +46,16 @@ _RESULTS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
     "sampling/createMessage": (("content", "blocks"),),
 }
 _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
-    "initialize": (("clientInfo", "one"),),
+    "initialize": (("clientInfo", "object"),),
     "sampling/createMessage": (("messages", "messages"), ("tools", "items")),
 }
 
 
 def searchable_bytes(message: Message) -> bytes | None:
-    """Returns the bytes in which a message's words can be searched, or None if the search would be inconclusive.
+    """Returns the bytes in which to search for the words of a message, or None if the search would be inconclusive.
 
-    It would be inconclusive if letters are escaped, and for an item of a batch: searching the whole batch for each of
-    its items would take quadratic time.
+    It is inconclusive if letters are escaped. An item of a batch is not searched either: searching the whole batch for
+    each of its items would take quadratic time.
     """
     frames = message.frames
     frame = frames[0]
@@ -67,9 +68,9 @@ def searchable_bytes(message: Message) -> bytes | None:
 
 
 def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str, Any]]:
-    """Every `_meta` of a message that is not an object or has an unusual key, each with its JSON Pointer.
+    """Returns each `_meta` of a message that is not an object or has an unusual key, with its JSON Pointer.
 
-    That of the params or the result comes first. Nearly all messages have none.
+    The `_meta` of the params or the result comes first. Nearly all messages have no such `_meta`.
 
     Args:
         context: the message.
@@ -77,14 +78,16 @@ def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str,
     """
     part = part_of(context)
     body = context.body.get(part)
-    found: list[tuple[str, Any]] = []
-    own = isinstance(body, dict) and "_meta" in body
-    if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
-        found.append((f"/{part}/_meta", body["_meta"]))
-    if raw is None or raw.count(META_WORD) > own:
-        further = [(pointer, place["_meta"]) for pointer, place in annotated_objects(context) if "_meta" in place]
-        found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
-    return found
+    metas: list[tuple[str, Any]] = []
+    has_own_meta = isinstance(body, dict) and "_meta" in body
+    if isinstance(body, dict) and has_own_meta and not _is_usual(body["_meta"]):
+        metas.append((f"/{part}/_meta", body["_meta"]))
+    if raw is None or raw.count(META_WORD) > has_own_meta:
+        other_metas = [
+            (pointer, annotated["_meta"]) for pointer, annotated in annotated_objects(context) if "_meta" in annotated
+        ]
+        metas += [(f"{pointer}/_meta", meta) for pointer, meta in other_metas if not _is_usual(meta)]
+    return metas
 
 
 def _is_usual(meta: object) -> bool:
@@ -92,14 +95,14 @@ def _is_usual(meta: object) -> bool:
 
 
 def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects in a message that may have `_meta`, icons, annotations or a MIME type, each with its JSON Pointer."""
+    """Yields the objects in a message that may have `_meta`, icons, annotations or a MIME type, with JSON Pointers."""
     part = part_of(context)
     body = context.body.get(part)
     if not isinstance(body, dict):
         return
     for name, kind in (_RESULTS if part == "result" else _PARAMS).get(context.method, ()):
         value, pointer = body.get(name), f"/{part}/{name}"
-        if kind == "one":
+        if kind == "object":
             if isinstance(value, dict):
                 yield pointer, value
         elif kind == "items":
@@ -107,9 +110,9 @@ def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, 
         elif kind == "blocks":
             yield from _blocks(pointer, value)
         else:
-            for where, message in _items(pointer, value):
-                yield where, message
-                yield from _blocks(f"{where}/content", message.get("content"))
+            for message_pointer, message in _items(pointer, value):
+                yield message_pointer, message
+                yield from _blocks(f"{message_pointer}/content", message.get("content"))
     meta = body.get("_meta")
     for name in (CLIENT_INFO, SERVER_INFO) if isinstance(meta, dict) else ():
         peer = meta.get(name) if isinstance(meta, dict) else None
@@ -118,18 +121,18 @@ def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, 
 
 
 def has_places(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
-    """Whether messages of a kind may have such objects; peers name themselves in any message of the modern era."""
+    """Whether messages of a kind may have such objects: in the modern era, any message may describe its sender."""
     return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 
 def part_of(context: MessageContext) -> Literal["params", "result"]:
-    """The member that holds the body of a message."""
+    """Returns the name of the member that contains the body of a message."""
     return "result" if isinstance(context.message, Response) else "params"
 
 
-def icons(place: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The icons of an object, each with its place in it."""
-    yield from _items("/icons", place.get("icons"))
+def icons(annotated: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the icons of an object, each with its JSON Pointer in the object."""
+    yield from _items("/icons", annotated.get("icons"))
 
 
 def _items(pointer: str, value: object) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -139,10 +142,10 @@ def _items(pointer: str, value: object) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _blocks(pointer: str, value: object, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    for where, block in [(pointer, value)] if isinstance(value, dict) else _items(pointer, value):
-        yield where, block
+    for block_pointer, block in [(pointer, value)] if isinstance(value, dict) else _items(pointer, value):
+        yield block_pointer, block
         resource = block.get("resource")
         if isinstance(resource, dict):
-            yield f"{where}/resource", resource
+            yield f"{block_pointer}/resource", resource
         if block.get("type") == "tool_result" and not depth:
-            yield from _blocks(f"{where}/content", block.get("content"), 1)
+            yield from _blocks(f"{block_pointer}/content", block.get("content"), 1)

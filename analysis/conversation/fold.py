@@ -1,10 +1,10 @@
-"""Fold: turns the items of a capture, one by one, into messages with their meaning and the state of their sessions.
+"""Fold: turns the items of a capture, one by one, into messages with their meaning, and tracks their sessions.
 
-Sans-IO and streaming: `feed` accepts the items of captures.reader, one at a time, and returns the messages that each
-completes; `open_calls` returns the calls without a response. Nothing here raises, and everything is decided by the
-bytes and stamps of the capture, so reading a file and following the same file live give the same result.
+The fold is sans-IO and streaming: `feed` accepts the items of captures.reader, one at a time, and returns the messages
+that each completes; `open_calls` returns the calls without a response. Nothing here raises, and all results depend only
+on the bytes and stamps of the capture, so reading a file and following the same file live give the same results.
 
-Both eras are understood on one connection. Up to 2025-11-25 a handshake names peers and revision for everything that
+One connection may carry both eras. Up to 2025-11-25 a handshake names the peers and the revision for everything that
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
@@ -53,40 +53,40 @@ _UNANSWERED: Final = Outcome.UNANSWERED
 
 
 class Fold:
-    """The fold of one capture. Its attributes hold what is known so far about the capture as a whole."""
+    """The fold of one capture. Its attributes describe the capture as a whole, as far as it has been read."""
 
     def __init__(self) -> None:
-        """Create a fold that knows nothing yet."""
+        """Create a fold that has read nothing yet."""
         self.name: str | None = None
         """The server's name in the capture: given by the user, or guessed from the command."""
         self.capture: str | None = None
         """Id of the capture."""
         self.transport: str | None = None
-        """`stdio`, `http` or `import`."""
+        """The transport: `stdio`, `http` or `import`."""
         self.wall_ns: int | None = None
         """Wall clock when the capture opened."""
         self.observed_start = False
+        """Whether the recording began before the server's first byte."""
         self.is_verbatim = True
-        """Whether frames are the bytes that crossed; False for imported logs that have text or objects instead."""
+        """Whether frames are the bytes that crossed; False for imported logs that contain text or objects instead."""
         self.has_inexact_times = False
         """Whether the time of any frame so far is not exact."""
-        """Whether the recording began before the server's first byte."""
         self.ending: str | None = None
         """How the recording ended; None until a `close` record has been read."""
         self.closed_ns: int | None = None
-        """Stamp of that record."""
+        """Stamp of the `close` record."""
         self.server_ended_ns: int | None = None
         """When the server's process ended; None if no record so far says so."""
         self.failed = 0
-        """Requests whose HTTP exchange failed before a response came."""
+        """How many requests had an HTTP exchange that failed before a response came."""
         self.unjudged = 0
-        """Frames that could not be examined: a response may be among them."""
+        """How many frames could not be examined: a response may be among them."""
         self.begins_at = 0
-        """Number of the first record, if the recorder's ring has deleted those before it; else 0."""
+        """Number of the first record if the recorder's ring has deleted earlier ones; else 0."""
         self.unrecorded = 0
-        """Bodies over HTTP that may hold messages and are not in the capture; see `HttpExchange.unrecorded`."""
+        """How many HTTP bodies that may contain messages are not in the capture; see `HttpExchange.unrecorded`."""
         self.lost = 0
-        """Records known to be lost, and stretches of damage, which may also hold a response."""
+        """How many records are known to be lost, plus the stretches of damage, which may also contain a response."""
         self.tables: dict[Side, CallTable] = {"client": CallTable(), "server": CallTable()}
         """Requests, by the side that sent them."""
         self.links = Links()
@@ -100,11 +100,11 @@ class Fold:
         """Stamp of the last item."""
         self._segment = self._segment_end = 0
         self._last: Session | None = None
-        # The peers that earlier sessions named, for a session that does not name its own.
+        # The peers that earlier sessions named, for a session that names none.
         self._client: Peer | None = None
         self._server: Peer | None = None
         self.addressing = Addressing()
-        """Which requests a response over HTTP can answer."""
+        """Finds the requests that a response over HTTP can answer."""
         self.under_way = UnderWay(self.tables, self.addressing)
         """The calls between their request and their end, and which of them the last item changed."""
         pairing = Pairing(self.tables, self.addressing, self.routing)
@@ -119,56 +119,56 @@ class Fold:
             self.tables, self.under_way, self.links, self.addressing, pairing, self.routing.used
         )
         self._prepared: PipeShortcut | HttpShortcut | None = None
-        """The shortcut that is prepared; None if something that it depends on has changed."""
+        """The shortcut that is prepared; None if anything that it depends on has changed."""
 
     @property
     def client(self) -> Peer | None:
-        """The client that was named last; each session knows its own."""
+        """The client that was named last, in any session; see also `Session.client`."""
         return (self._last and self._last.client) or self._client
 
     @property
     def server(self) -> Peer | None:
-        """The server named last."""
+        """The server that was named last, in any session."""
         return (self._last and self._last.server) or self._server
 
     @property
     def revisions(self) -> tuple[str, ...]:
-        """The revisions of its sessions, each once, in the order of the sessions. Untrusted texts."""
+        """The revisions of the sessions, each once, in the order of the sessions. Untrusted texts."""
         return tuple(dict.fromkeys(session.revision for session in self.routing.open() if session.revision))
 
     @property
     def is_clear(self) -> bool:
-        """Whether every frame was seen and understood, so that a missing answer is really missing."""
-        evicted = any(table.evicted for table in self.tables.values())
-        return not (self.unjudged or self.lost or self.unrecorded or evicted)
+        """Whether every frame was recorded and examined: a missing response was then never sent."""
+        has_evicted = any(table.evicted for table in self.tables.values())
+        return not (self.unjudged or self.lost or self.unrecorded or has_evicted)
 
     @property
     def forgotten(self) -> list[Forgotten]:
-        """The entries that had to be forgotten because there were too many at once, or an empty list if none were."""
+        """The entries that had to be forgotten because there were too many at once; empty if there were none."""
         chains, tasks, subscriptions = self.links.chains, self.links.tasks, self.links.subscriptions
         requests = sum(table.evicted for table in self.tables.values())
-        tables = []
+        forgotten = []
         if requests:
-            most = MAX_OPEN_HTTP_REQUESTS if self.transport == "http" else MAX_OPEN_REQUESTS
-            limit = f"more than {most:,}, or {OPEN_BYTES >> 20} MiB, were open at once"
-            tables.append(Forgotten("requests", requests, limit, "responses to them count as unknown"))
+            max_count = MAX_OPEN_HTTP_REQUESTS if self.transport == "http" else MAX_OPEN_REQUESTS
+            limit = f"more than {max_count:,}, or {OPEN_BYTES >> 20} MiB, were open at once"
+            forgotten.append(Forgotten("requests", requests, limit, "responses to them count as unknown"))
         if self.exchanges.forgotten:
             limit = f"more than {MAX_OPEN_HTTP_EXCHANGES:,} were open at once"
             effect = "what comes in them reads as if it were of others"
-            tables.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
+            forgotten.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
         if self.routing.forgotten:
             limit = f"there are more than {MAX_SESSIONS:,}"
             effect = "what only their end shows is not told of these"
-            tables.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
-        for what, count, most in (
+            forgotten.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
+        for kind, count, max_count in (
             ("calls of several rounds", chains.forgotten, MAX_CHAINS),
             ("tasks", tasks.forgotten, MAX_TASKS),
             ("subscriptions", subscriptions.forgotten, MAX_SUBSCRIPTIONS),
         ):
             if count:
-                limit = f"more than {most:,}, or 8 MiB, were remembered at once"
-                tables.append(Forgotten(what, count, limit, "what goes on with them reads as new"))
-        return tables
+                limit = f"more than {max_count:,}, or 8 MiB, were remembered at once"
+                forgotten.append(Forgotten(kind, count, limit, "what goes on with them reads as new"))
+        return forgotten
 
     def feed(self, item: object) -> tuple[MessageContext, ...]:
         """Process the next item of a capture.
@@ -177,7 +177,8 @@ class Fold:
             item: a Frame, a Record, or damage.
 
         Returns:
-            The messages that it completes, with their meaning; a message that spans lines comes with the last of them.
+            The messages that the item completes, with their meaning; a message that spans lines comes with its last
+            line.
         """
         if self.under_way.changed:
             self.under_way.changed = {}
@@ -200,8 +201,8 @@ class Fold:
             if self._prepared is not shortcut:
                 shortcut.prepare(self._last if self._last is self.routing.of_pipe else None)
                 self._prepared = shortcut
-            plain = shortcut.try_frame(item, body) if shortcut.is_open else None
-            return self._assembled(item) if plain is None else (plain,)
+            context = shortcut.try_frame(item, body) if shortcut.is_open else None
+            return self._assembled(item) if context is None else (context,)
         if isinstance(item, Record):
             if item.skipped:
                 self.note_loss(item.skipped)
@@ -216,44 +217,45 @@ class Fold:
         return tuple([self._see(message) for message in self._assembly.finish()])
 
     def open_calls(self) -> tuple[Call, ...]:
-        """The calls without a response, with what became of them so far, in the order of their requests."""
-        left = [call for table in self.tables.values() for call in table.waiting()]
-        left.sort(key=lambda call: call.request.seq)
-        for call in left:
+        """Returns the calls without a response, with their outcomes so far, in the order of their requests."""
+        calls = [call for table in self.tables.values() for call in table.waiting()]
+        calls.sort(key=lambda call: call.request.seq)
+        for call in calls:
             self.under_way.measure(call)
-        return tuple(left)
+        return tuple(calls)
 
     def open_until_ns(self, call: Call, last_ns: int | None = None) -> int:
-        """Until when a call was open, as `calls.until_ns` in SQL says for stdio.
+        """Returns the stamp until which a call was open, as `calls.until_ns` in SQL does for stdio.
 
-        A call that is over was open until then. Another one was open until its server ended, or else until the end of
-        the capture: after its server had ended, it could not be answered, even if it was cancelled only later.
+        A call that has ended was open until its end. Any other call was open until its server ended, or else until the
+        end of the capture. After the server had ended, a call could not be answered, even if it was cancelled only
+        later.
 
         Args:
             call: the call.
-            last_ns: the stamp at which the capture ends; None for that of its last item.
+            last_ns: the stamp at which the capture ends; None for the stamp of the last item.
         """
-        over = call.over
-        until_ns = (self.t_ns if last_ns is None else last_ns) if over is None else over.t_ns
-        is_left_waiting = call.http is None and (over is None or call.outcome is _UNANSWERED)
+        end = call.over
+        until_ns = (self.t_ns if last_ns is None else last_ns) if end is None else end.t_ns
+        is_left_waiting = call.http is None and (end is None or call.outcome is _UNANSWERED)
         if is_left_waiting and self.server_ended_ns is not None:
             until_ns = min(until_ns, self.server_ended_ns)
         return max(call.request.t_ns, until_ns)
 
     def is_waiting_in(self, exchange: int) -> bool:
-        """Whether a client request that an HTTP exchange carried has no response yet."""
+        """Whether any client request that an HTTP exchange carried has no response yet."""
         return any(self.tables["client"].get(key) is not None for key in self.addressing.requests_in(exchange))
 
     # ---- messages
 
     def _assembled(self, frame: Frame) -> tuple[MessageContext, ...]:
-        """The messages that a frame completes; none if it may be part of one."""
+        """Returns the messages that a frame completes: none if the frame may be part of a longer message."""
         if frame.exchange is None:
             self._prepared = None  # a line may be held back
-        assembled = self._assembly.feed(frame)
-        if isinstance(assembled, tuple) and len(assembled) == 1:
-            return (self._see(assembled[0]),)  # the usual case
-        return tuple([self._see(message) for message in assembled])
+        messages = self._assembly.feed(frame)
+        if isinstance(messages, tuple) and len(messages) == 1:
+            return (self._see(messages[0]),)  # nearly always
+        return tuple([self._see(message) for message in messages])
 
     def _see(self, message: Message) -> MessageContext:
         number = message.frames[0].exchange
@@ -264,8 +266,10 @@ class Fold:
             if message.sender == "client" and self._is_repeated(message, http):
                 return self._again(message, http)
             if http.session is None:
-                by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
-                http.session = self.routing.session_of(message, http, is_modern=by_itself)
+                declares_modern = (
+                    isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
+                )
+                http.session = self.routing.session_of(message, http, is_modern=declares_modern)
             session = http.session
             context = self._plainly(message, session, http)
         if context is None:
@@ -288,7 +292,7 @@ class Fold:
         return context
 
     def _plainly(self, message: Message, session: Session, http: HttpExchange) -> MessageContext | None:
-        """Returns a plain message over HTTP with its meaning, or None if it is not plain."""
+        """Process a plain message over HTTP; return it with its meaning, or None if it is not plain."""
         if isinstance(message, Invalid) or message.frames[0].body is None:
             return None
         shortcut = self._http_shortcut
@@ -298,7 +302,11 @@ class Fold:
         return shortcut.try_message(message, http) if shortcut.is_open else None
 
     def _is_repeated(self, message: Message, http: HttpExchange) -> bool:
-        """Whether a message comes again because the exchange that carried it was redirected."""
+        """Check whether a message is repeated because the exchange that carried it was redirected.
+
+        The first message of an exchange links the exchange to the redirected one.
+
+        """
         if http.origin is None:
             if not self.exchanges.is_redirecting:
                 return False
@@ -310,28 +318,28 @@ class Fold:
             self.addressing.repeat(http.number, earlier.number)
             self.exchanges.share(earlier, http)
             for key in self.addressing.requests_in(http.number):
-                waiting = self.tables["client"].get(key)
-                if waiting is not None:
-                    waiting.http, waiting.exchange_end = http, None
-                    waiting.redirects += 1
-                    self.under_way.changed[waiting] = None
+                call = self.tables["client"].get(key)
+                if call is not None:
+                    call.http, call.exchange_end = http, None
+                    call.redirects += 1
+                    self.under_way.changed[call] = None
         return True
 
     def _again(self, message: Message, http: HttpExchange) -> MessageContext:
-        """A repeated message, which belongs to the request or notification that it repeats."""
-        first = next((context for context in http.sent if context.message.index == message.index), None)
+        """Returns the context of a repeated message, which belongs to the request or notification that it repeats."""
+        original = next((context for context in http.sent if context.message.index == message.index), None)
         session = http.session or self.routing.session_of(message, http, is_modern=False)
         session.last_ns = message.t_ns
         context = context_of(message, session, state=session.state, http=http)
         context.is_repeat = True
-        if first is not None:
+        if original is not None:
             context.revision, context.rank, context.era, context.request = (
-                first.revision,
-                first.rank,
-                first.era,
-                first.request,
+                original.revision,
+                original.rank,
+                original.era,
+                original.request,
             )
-            context.call = first.call
+            context.call = original.call
         return context
 
     # ---- other records
@@ -349,7 +357,7 @@ class Fold:
         elif record.rec == "stall" and members.get("dir") == "c2s":
             self.under_way.stalls.add(members, record.t_ns)
         elif record.rec in ("gap", "frame", "part"):
-            # The reader could not turn a frame or a part of one into a frame.
+            # The reader could not decode a frame or a part of one.
             self.note_loss(lost_count(record) if record.rec == "gap" else 1)
         elif record.rec == "eof":
             return self._end_of_stream(record)
@@ -362,18 +370,18 @@ class Fold:
         return ()
 
     def note_loss(self, count: int, *, is_torn: bool = False) -> None:
-        """Note lost records: messages before them prove nothing about what comes after them.
+        """Note lost records: earlier messages prove nothing about later ones.
 
         Args:
-            count: how many.
-            is_torn: whether it is the incomplete last record that a kill leaves.
+            count: how many records were lost.
+            is_torn: whether the loss is the incomplete last record that a kill leaves.
         """
         self.lost = min(MAX_LOST_RECORDS, self.lost + count)
         if not is_torn:
             self._distrust()
 
     def _distrust(self, sessions: list[Session] | None = None) -> None:
-        """Note that messages are missing: those before them prove nothing about what comes after them.
+        """Note that messages are missing: earlier messages prove nothing about later ones.
 
         Args:
             sessions: the sessions that lack messages; None if unknown.
@@ -405,14 +413,14 @@ class Fold:
             http.unawaited = self._ends.on_exchange_end(record, http)
             self.failed += sum(call.settled not in (_CANCELLED, _NOT_RECORDED) for call in http.unawaited)
             if http.session is not None:
-                self.routing.stir(http.session)  # rules remember how it ended
+                self.routing.stir(http.session)  # rules remember how the exchange ended
             if not http.is_redirect:
                 self.links.subscriptions.stream_ended(http.first.number, record.t_ns, http.ended_by)
 
     def _miss(self, http: HttpExchange) -> None:
-        """Note that messages may be missing in an exchange; called again at its end, as a stream may hold more then."""
+        """Note that messages may be missing in an exchange; called again at its end, when more may be missing."""
         if http.over is None and len(http.unrecorded) == http.missed:
-            return  # known since the last record of the exchange
+            return  # counted at an earlier record of the exchange
         self.unrecorded += len(http.unrecorded) - http.missed
         http.missed = len(http.unrecorded)
         session = http.session or self.routing.session_of_exchange(http)
@@ -420,17 +428,17 @@ class Fold:
 
     def _note_stream(self, record: Record) -> None:
         members = record.members
-        number, last = _integer(members.get("exchange")), text_of(members.get("last_event_id"))
+        number, last_event_id = _integer(members.get("exchange")), text_of(members.get("last_event_id"))
         if number is None:
             return
-        if members.get("event") == "opened" and last is not None:
+        if members.get("event") == "opened" and last_event_id is not None:
             http = self.exchanges.get_or_create(number)
-            self.event_ids.on_stream_opened(http, last)
+            self.event_ids.on_stream_opened(http, last_event_id)
             for key in self.addressing.requests_in(http.stream) if http.stream != number else ():
-                waiting = self.tables["client"].get(key)
-                if waiting is not None and waiting.cancellation is None:
-                    waiting.exchange_end, waiting.client_closed = None, False
-                    self.under_way.changed[waiting] = None
+                call = self.tables["client"].get(key)
+                if call is not None and call.cancellation is None:
+                    call.exchange_end, call.client_closed = None, False
+                    self.under_way.changed[call] = None
         elif members.get("event") == "ended":
             http, id_ = self.exchanges.get_or_create(number), text_of(members.get("event_id"))
             http.retry = _integer(members.get("retry"))
@@ -441,7 +449,7 @@ class Fold:
                 self.event_ids.unseen += 1  # earlier versions do not record a last event without data
 
     def _note_segment(self, record: Record) -> None:
-        """Note the records of segments that are missing before the one that begins here."""
+        """Note the loss of any segments that are missing before the one that begins here."""
         number = _integer(record.members.get("segment"))
         if self._segment and number is not None and number > self._segment + 1:
             self.note_loss(max(1, record.seq - self._segment_end - 1))
@@ -469,11 +477,11 @@ class Fold:
 
     def _end_of_stream(self, record: Record) -> tuple[MessageContext, ...]:
         direction = record.members.get("dir")
-        left = tuple([self._see(message) for message in self._assembly.finish(direction)])
+        contexts = tuple([self._see(message) for message in self._assembly.finish(direction)])
         if direction in ("c2s", "s2c") and record.members.get("by") != "receiver":
             for session in self.routing.open():
                 session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
-        return left
+        return contexts
 
 
 def _integer(value: object) -> int | None:

@@ -12,18 +12,18 @@ from analysis.conversation.session_ids import FIELD
 from analysis.facts import size_of
 
 MAX_MCP_PATHS: Final = 64
-"""The most paths kept at which MCP was spoken."""
+"""The most paths of MCP endpoints that are kept."""
 LATELY: Final = 100
-"""How many of the exchanges that ended last keep their messages, even if each request in them has its response. With
-more, the memory of the messages would be cold by the time it is freed."""
+"""How many of the exchanges that ended last keep their messages even if all their requests are answered. With more, the
+memory of the messages would be cold by the time it is freed."""
 SEEN_BYTES: Final = 32 << 20
-"""The most bytes in the frames of the messages that exchanges keep; those that ended first are forgotten first."""
+"""The most bytes in the frames of messages that exchanges keep; exchanges that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
-"""How many bytes of the latest of these messages keep their values; the others are parsed again when needed."""
+"""How many bytes of the latest of these messages are kept parsed; the others are parsed again when needed."""
 MAX_REDIRECTED_EXCHANGES: Final = 1_000
 """The most redirected exchanges whose repetition is awaited."""
 FOLLOWED_NS: Final = 30_000_000_000
-"""The longest time within which a client follows a redirect."""
+"""The longest time that a client takes to follow a redirect."""
 _GATEWAYS: Final = (
     "nginx",
     "openresty",
@@ -48,7 +48,7 @@ class HttpExchanges(HttpTraffic):
         )
         self._count = 0
         self._lately: deque[int] = deque()
-        # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
+        # Exchanges keep the bytes of their messages, and the parsed values of the last ones.
         self._whole: deque[tuple[HttpExchange, MessageContext, int]] = deque()
         self._whole_bytes = self._held_bytes = 0
 
@@ -59,7 +59,7 @@ class HttpExchanges(HttpTraffic):
                 http.sent += (context,)
                 self._hold(http, context)
             if http.is_redirect:
-                self._expect(http)  # the server has answered before it has read the body
+                self._expect(http)  # the server answered before it had read the body
             return
         if len(http.received) < MAX_BODY_MESSAGES:
             http.received += (context,)
@@ -69,20 +69,20 @@ class HttpExchanges(HttpTraffic):
             http.settled = context
 
     def _hold(self, http: HttpExchange, context: MessageContext) -> None:
-        """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
+        """Keep a message for an exchange; drop the parsed values of older messages, which keep their bytes."""
         size = size_of(context.message.frames)
         http.held_bytes += size
         self._held_bytes += size
         self._whole.append((http, context, size))
         self._whole_bytes += size
         while len(self._whole) > 1 and (self._whole_bytes > WHOLE_BYTES or not self._whole[0][0].held_bytes):
-            holder, oldest, size = self._whole.popleft()
+            exchange, oldest, size = self._whole.popleft()
             self._whole_bytes -= size
-            if holder.held_bytes:
+            if exchange.held_bytes:
                 oldest.pack()
 
     def share(self, earlier: HttpExchange, http: HttpExchange) -> None:
-        """Give the client's messages of a redirected exchange to the one that repeats them; both hold their bytes."""
+        """Assign the client's messages of a redirected exchange to the one that repeats them; both keep their bytes."""
         http.sent, http.held_bytes = earlier.sent, earlier.held_bytes
         self._held_bytes += http.held_bytes
         for context in http.sent:
@@ -95,11 +95,11 @@ class HttpExchanges(HttpTraffic):
 
     @property
     def forgotten(self) -> int:
-        """Exchanges that had to be forgotten while open."""
+        """How many exchanges had to be forgotten while they were open."""
         return self._lasting.forgotten
 
     def on_record(self, members: dict[str, Any], at: RecordRef | None = None) -> HttpExchange | None:
-        """Process an `exchange` record; return the exchange that it names, if any. `at` is its number and stamp."""
+        """Process an `exchange` record, with its number and stamp; return the exchange that it names, or None."""
         number = members.get("exchange")
         if type(number) is not int:
             return None
@@ -140,12 +140,12 @@ class HttpExchanges(HttpTraffic):
         if not http.sent or http.method != "POST":
             return
         key = http.client, http.fields.get(FIELD), hash(http.sent[0].message.frames[0].raw)
-        known = self._redirected.get(key)
-        if known is None:
+        exchanges = self._redirected.get(key)
+        if exchanges is None:
             self._redirected.put(key, [http])
-        elif http not in known:
-            known.append(http)
-            del known[:-MAX_BODY_MESSAGES]
+        elif http not in exchanges:
+            exchanges.append(http)
+            del exchanges[:-MAX_BODY_MESSAGES]
 
     @property
     def is_redirecting(self) -> bool:
@@ -153,22 +153,22 @@ class HttpExchanges(HttpTraffic):
         return bool(self._redirected)
 
     def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
-        """The redirected exchange that one with this body repeats, if any; each is repeated once."""
+        """Remove and return the redirected exchange that an exchange with this body repeats, or return None."""
         if not self._redirected or http.sent or http.method != "POST":
             return None
         key = http.client, http.fields.get(FIELD), hash(raw)
-        known = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
-        if not known:
+        candidates = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
+        if not candidates:
             return None
-        # If several clients that look alike send the same body at once, the connection may tell them apart.
-        found = next((earlier for earlier in known if earlier.conn == http.conn), known[0])
-        self._redirected[key].remove(found)
+        # If several indistinguishable clients send the same body at once, the connection may tell them apart.
+        original = next((earlier for earlier in candidates if earlier.conn == http.conn), candidates[0])
+        self._redirected[key].remove(original)
         if not self._redirected[key]:
             del self._redirected[key]
-        return found
+        return original
 
     def get_or_create(self, number: int) -> HttpExchange:
-        """The exchange with this number; a new one if it is unknown."""
+        """Returns the exchange with this number, which is created if it is unknown."""
         exchange = self._lasting.get(number) or self._ended.get(number)
         if exchange is None:
             self._count += 1
@@ -177,12 +177,12 @@ class HttpExchanges(HttpTraffic):
         return exchange
 
     def kept(self) -> list[HttpExchange]:
-        """All exchanges that are kept, in the order in which they first appeared."""
+        """Returns all exchanges that are kept, in the order in which they first appeared."""
         return sorted([*self._lasting.values(), *self._ended.values()], key=lambda exchange: exchange.order)
 
 
 def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:
-    """Whether an exchange can be a client following a redirect, and not another attempt at the same address."""
+    """Whether an exchange can follow a redirect, and is not another attempt at the same address."""
     if earlier.answered is None or not earlier.sent or t_ns - earlier.answered.t_ns > FOLLOWED_NS:
         return False
     is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)

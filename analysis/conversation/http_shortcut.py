@@ -1,8 +1,9 @@
 """A shortcut for plain messages over HTTP, as `analysis.conversation.pipe_shortcut` is for a pipe.
 
-`Fold` finds the exchange and the session of each message first, and treats all messages alike once their meaning is
-known. In between, what could be odd about the messages of a session is worked out when something else has changed it
-(`prepare`); what is left depends on the exchange and the id of each message.
+`Fold` first finds the exchange and the session of each message, and treats all messages alike once their meaning is
+known. In between, this shortcut checks (`prepare`) whether anything about a session could make its messages special,
+but only after something else has changed the session. The remaining checks depend on the exchange and the id of each
+message.
 """
 
 from typing import Any, Final
@@ -24,7 +25,7 @@ from analysis.protocol.revisions import rank_of
 _MOVES: Final = MOVES | METHODS | CANCELLATIONS
 """Methods that change more than their call."""
 _UNUSUAL: Final = frozenset({"task", "supportedVersions"})
-"""Members of a result that may mean more than the result of the call."""
+"""Members of a result that may affect more than its call."""
 
 
 class HttpShortcut:
@@ -44,7 +45,8 @@ class HttpShortcut:
         Args:
             tables: the requests, by the side that sent them.
             under_way: the calls under way.
-            links: must be idle, as otherwise any message may be linked to others.
+            links: multi-round calls, tasks and subscriptions; the shortcut is closed unless they are idle, as otherwise
+                any message may be linked to others.
             addressing: which exchange carried each request.
             pairing: finds the request of a response.
             used: the ids that requests have used.
@@ -57,25 +59,25 @@ class HttpShortcut:
         """The session that was prepared last."""
         self._state: State = "new"
         self._asked = UNKNOWN
-        """What is in force for the client's requests."""
+        """The terms in force for the client's requests."""
         self._around = UNKNOWN
-        """What is in force for everything else except responses."""
+        """The terms in force for all other messages except responses."""
         self._client: object = None
-        """How the client last identified itself in a request, and the server in a result."""
+        """The last description that the client gave of itself in a request; `_server` is the server's in a result."""
         self._server: object = None
 
     def prepare(self, session: Session) -> None:
-        """Decide whether to accept plain messages of a session; needed after any other message or record."""
+        """Decide whether to accept plain messages of a session; call this after any other message or record."""
         self.session, self._state = session, session.state
         self.is_open = self._links.is_idle and session.is_http and session.lost_seq < 0 and is_settled(session)
         self._asked, self._around = terms_of(session)
         self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
 
     def try_message(self, message: Request | Notification | Response, http: HttpExchange) -> MessageContext | None:
-        """Process a message; return its meaning, or None (with nothing changed) if it is not plain.
+        """Process a message; return its context, or None (with nothing changed) if it is not plain.
 
         Args:
-            message: a flawless one of the session.
+            message: a flawless message of the session.
             http: the exchange that carried it.
         """
         if isinstance(message, Response):
@@ -89,14 +91,14 @@ class HttpShortcut:
         return self._request(message, http) if self._is_in_force(http) else None
 
     def _is_as_before(self, request: Request, http: HttpExchange) -> bool:
-        """Whether a request of the client declares the same as its requests before."""
+        """Whether a client's request declares the same as its earlier requests."""
         revision, meta = self._asked.revision, request.meta
         if self._asked.era == "modern":
             return meta.get(PROTOCOL_VERSION) == revision and meta.get(CLIENT_INFO) == self._client
         return PROTOCOL_VERSION not in meta and http.fields.get(VERSION_FIELD, revision) == revision
 
     def _is_in_force(self, http: HttpExchange) -> bool:
-        """Whether what is in force in the session also applies in an exchange, whose request may declare otherwise."""
+        """Whether the terms in force in the session also apply in an exchange, whose request may declare others."""
         for key in self._addressing.requests_in(http.number)[:1]:
             call = self._tables["client"].get(key)
             return (

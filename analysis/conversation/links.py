@@ -1,8 +1,8 @@
-"""Links: links each message to the multi-round call, task or subscription that it belongs to.
+"""Links each message to the multi-round call, task or subscription that it belongs to.
 
-Links connect more than a request and its response. Nearly all messages have none: for them, it is enough to look at the
-method or the outcome, and at whether any link exists. The modules of chains, tasks and subscriptions decide what
-belongs to each.
+Such links connect more than a request and its response. Nearly all messages have none; checking the method or the
+outcome, and whether any link exists, is enough for them. The modules of chains, tasks and subscriptions decide which
+messages belong to each.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from analysis.conversation.multi_round import Chains, Turn
 from analysis.conversation.subscriptions import Subscriptions
 from analysis.conversation.tasks import Tasks
 
-# Enumeration members are slow to look up, and every response is compared with these.
+# Enumeration members are slow to look up, and every response is compared with these two.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _TASK: Final = Outcome.TASK
 _REQUESTS: Final = tasks.REQUESTS | subscriptions.REQUESTS
@@ -24,16 +24,16 @@ METHODS: Final = _REQUESTS | _NOTIFICATIONS
 
 
 class Links:
-    """All links of a capture."""
+    """The chains, tasks and subscriptions of a capture."""
 
     def __init__(self) -> None:
-        """Create an empty set of links."""
+        """Create links for a capture that has none yet."""
         self.chains = Chains()
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
 
     def follow(self, context: MessageContext) -> None:
-        """Set the links of a message whose meaning is known."""
+        """Link a message whose meaning is known."""
         message = context.message
         if self.is_idle and _is_plain(message, context.answered):
             return
@@ -43,7 +43,7 @@ class Links:
 
     @property
     def is_idle(self) -> bool:
-        """Whether only a message that begins a link can belong to one: no request can be a retry, nor name a task."""
+        """Whether no link exists: then only a message that begins one can have one."""
         return not (self.chains.waiting or self.chains.retries or self.tasks.count or self.subscriptions.listened)
 
     def _look_at(self, context: MessageContext, message: Request | Notification | Response) -> None:
@@ -76,13 +76,13 @@ class Links:
             context.round = self.chains.on_request(request, context.session)
 
     def _answer(self, context: MessageContext, response: Response, call: Call) -> None:
-        request, outcome, by_server = call.request, call.outcome, response.sender == "server"
+        request, outcome, is_from_server = call.request, call.outcome, response.sender == "server"
         method = request.method
-        if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
+        if is_from_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
             turn = Turn(request, response, call.revision, call.era)
-            ended = self.chains.on_response(turn, context.session, is_interim=outcome is _INPUT_REQUIRED)
-            context.round = ended or call.round
-        if by_server and method in subscriptions.REQUESTS:
+            ended_round = self.chains.on_response(turn, context.session, is_interim=outcome is _INPUT_REQUIRED)
+            context.round = ended_round or call.round
+        if is_from_server and method in subscriptions.REQUESTS:
             context.subscription = self.subscriptions.on_response(request, response, context.session)
         if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
             context.task = self.tasks.on_response(request, response, context.session)
@@ -100,7 +100,7 @@ class Links:
 
 
 def _is_plain(message: Message, call: Call | None) -> bool:
-    """Whether a message, by its kind, neither begins a link nor belongs to one."""
+    """Whether a message of this kind neither begins a link nor belongs to one."""
     if isinstance(message, Response):
         if call is None:
             return True

@@ -1,12 +1,12 @@
-"""Lookalikes: clients of a server without session ids that cannot be told apart.
+"""Detects clients that cannot be told apart because their server assigns no session ids.
 
-Messages without a session id belong to the client with their address, credentials and program. Several clients can have
-all three in common: two windows of one editor, or everyone behind a gateway. The connection does not help, as gateways
-and pools share connections. But either of these proves that there are several:
+Messages without a session id are assigned to the client with their address, credentials and program. Several clients
+can have all three in common, such as two windows of one editor, or all clients of a gateway. The connection does not
+distinguish them, as gateways and pools share connections. But either of these proves that there are several:
 
 - two open requests with one id;
-- an `initialize` while a connection that carried messages of the session before it is still open. An exchange that
-  is still going on, or a later message, shows that a connection is open.
+- an `initialize` while a connection that carried messages of the previous session is still open. An exchange that is
+  still open, or a later message, shows that a connection is open.
 
 After all these connections have closed, an `initialize` is a restart. Where there are several clients, all their
 sessions are guesses from then on (`Session.is_guess`), and rules with `needs_session` are silent about them.
@@ -23,9 +23,10 @@ from analysis.conversation.session import Session
 MAX_REMEMBERED_CLIENTS: Final = 10_000
 """The most clients, and connections, that are remembered; the oldest are forgotten first."""
 _SESSIONS: Final = 1_000
-"""How many sessions of clients that look alike are remembered; more become guesses only by their own messages."""
+"""The most sessions of indistinguishable clients that are remembered; others become guesses only by their own
+messages."""
 _EXCHANGES: Final = 64
-"""How many of their latest exchanges may show that a connection is open."""
+"""How many of their latest exchanges are checked for an open connection."""
 
 
 class _Alike:
@@ -40,7 +41,7 @@ class _Alike:
 
 
 class Lookalikes:
-    """What is known about the clients of a capture whose sessions have no ids."""
+    """Tracks the clients of a capture whose sessions have no ids."""
 
     def __init__(self) -> None:
         self.guesses = 0
@@ -48,35 +49,36 @@ class Lookalikes:
         self._alike: BoundedDict[str, _Alike] = BoundedDict(MAX_REMEMBERED_CLIENTS)
         self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(MAX_REMEMBERED_CLIENTS)
         self._overlapped: BoundedDict[int, str] = BoundedDict(MAX_REMEMBERED_CLIENTS)
-        """Sessions whose `initialize` was open when the same client, or another like it, sent the next one."""
+        """The clients of sessions whose `initialize` was open when the same client, or one like it, sent the next
+        `initialize`."""
 
     def last_on(self, http: HttpExchange) -> Session | None:
-        """The session of the last message on the connection of an exchange, if it came from the same client."""
+        """Returns the session of the last message on the exchange's connection if the same client sent it, or None."""
         client, session = self._on_conn.get(http.conn) or ("", None)
         return session if client == http.client else None
 
-    def on_initialize(self, before: Session | None, http: HttpExchange) -> None:
+    def on_initialize(self, previous: Session | None, http: HttpExchange) -> None:
         """Note that an `initialize` without a session id begins a session.
 
         Args:
-            before: the session that the same client, or another like it, began before; None if there is none.
+            previous: the previous session of the same client, or of another like it; None if there is none.
             http: the exchange that carries the `initialize`.
         """
-        if before is None or http.client not in self._alike:
+        if previous is None or http.client not in self._alike:
             return
-        if before.state == "init-sent":
-            self._overlapped.put(before.number, http.client)
-        elif before.state != "new" and (self.last_on(http) is before or self._is_connected(before, http)):
+        if previous.state == "init-sent":
+            self._overlapped.put(previous.number, http.client)
+        elif previous.state != "new" and (self.last_on(http) is previous or self._is_connected(previous, http)):
             self._prove(http.client)
 
     def note_session(self, session: Session, http: HttpExchange) -> None:
-        """Note that a session has messages of a client without a session id."""
-        alike = self._alike.get(http.client)
-        if alike is None:
-            alike = _Alike()
-            self._alike.put(http.client, alike)
-        alike.sessions.put(session.number, session)
-        if alike.has_several:
+        """Note that a session contains messages of a client without a session id."""
+        lookalike = self._alike.get(http.client)
+        if lookalike is None:
+            lookalike = _Alike()
+            self._alike.put(http.client, lookalike)
+        lookalike.sessions.put(session.number, session)
+        if lookalike.has_several:
             self._guess(session)
 
     def on_message_without_id(self, session: Session, latest: Session | None, http: HttpExchange) -> None:
@@ -84,7 +86,7 @@ class Lookalikes:
 
         Args:
             session: the session.
-            latest: the session that the same client, or another like it, began last; None if there is none.
+            latest: the last session that the same client, or another like it, began; None if there is none.
             http: the exchange.
         """
         self.note_session(session, http)
@@ -103,32 +105,32 @@ class Lookalikes:
         self.guesses -= session.is_guess
         session.is_guess = False
         self._overlapped.pop(session.number, None)
-        alike = self._alike.get(http.client)
-        if alike is not None:
-            alike.sessions.pop(session.number, None)
+        lookalike = self._alike.get(http.client)
+        if lookalike is not None:
+            lookalike.sessions.pop(session.number, None)
         if (self._on_conn.get(http.conn) or ("", None))[1] is session:
             del self._on_conn[http.conn]
 
     def reused(self, session: Session, http: HttpExchange) -> None:
         """Note that two open requests in a session have the same id."""
-        alike = self._alike.get(http.client)
-        if alike is not None and session.number in alike.sessions:
+        lookalike = self._alike.get(http.client)
+        if lookalike is not None and session.number in lookalike.sessions:
             self._prove(http.client)
 
-    def _is_connected(self, before: Session, http: HttpExchange) -> bool:
-        """Whether an exchange of a session is still open."""
-        kept = ((made(), session) for made, session in self._alike[http.client].exchanges)
+    def _is_connected(self, previous: Session, http: HttpExchange) -> bool:
+        """Whether another exchange of a session is still open."""
+        exchanges = ((exchange_ref(), session) for exchange_ref, session in self._alike[http.client].exchanges)
         return any(
-            session is before and other is not None and other is not http and other.over is None
-            for other, session in kept
+            session is previous and other is not None and other is not http and other.over is None
+            for other, session in exchanges
         )
 
     def _prove(self, client: str) -> None:
-        alike = self._alike[client]
-        if alike.has_several:
+        lookalike = self._alike[client]
+        if lookalike.has_several:
             return  # later sessions become guesses by their own messages
-        alike.has_several = True
-        for session in alike.sessions.values():
+        lookalike.has_several = True
+        for session in lookalike.sessions.values():
             self._guess(session)
 
     def _guess(self, session: Session) -> None:

@@ -1,7 +1,7 @@
-"""Meaning: what a message of any kind means in its session.
+"""Determines what a message of any kind means in its session.
 
 This is the full path, which checks everything about a message. Most messages take a shortcut instead
-(`analysis.conversation.pipe_shortcut`), with the same result.
+(`analysis.conversation.pipe_shortcut`), which gives the same result.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ _NEVER_SEEN: Final = IdState.NEVER_SEEN
 
 
 class ContextBuilder:
-    """Finds out what messages mean, and begins, ends and cancels their calls."""
+    """Determines what messages mean, and begins, ends and cancels their calls."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class ContextBuilder:
         self._pairing, self._cancellations = pairing, cancellations
 
     def context_of(self, message: Message, session: Session, http: HttpExchange | None) -> MessageContext:
-        """What a message means.
+        """Process a message; return its context.
 
         Args:
             message: the message.
             session: its session.
-            http: the exchange that carried it; None on stdio.
+            http: the exchange that carried the message; None on stdio.
         """
         if isinstance(message, Request):
             response = message.as_response()
@@ -74,14 +74,14 @@ class ContextBuilder:
     def _request(self, request: Request, session: Session, http: HttpExchange | None) -> MessageContext:
         table = self._tables[request.sender]
         key = self._addressing.request(request.sender, request.frames[0], request.id)
-        by_client = request.sender == "client"
-        revision, era = on_client_request(request, session, http) if by_client else self._around(request, session)
-        is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
-        if request.method == "initialize" and is_again and not session.is_http:
-            self._routing.used_by(session).clear()  # a second handshake on a pipe starts over
-        before = self._routing.used_by(session).last(session.number, request.sender, request.id)
-        earlier = None if before is None else EarlierRequest(before.seq, before.conn, table.state(before.key))
-        if earlier is not None and by_client and http is not None and earlier.state is IdState.OPEN:
+        is_from_client = request.sender == "client"
+        revision, era = on_client_request(request, session, http) if is_from_client else self._around(request, session)
+        may_be_repeated = session.state in ("init-answered", "ready") or session.lost_seq >= 0
+        if request.method == "initialize" and may_be_repeated and not session.is_http:
+            self._routing.used_by(session).clear()  # a second handshake on a pipe makes all ids free again
+        last_use = self._routing.used_by(session).last(session.number, request.sender, request.id)
+        earlier = None if last_use is None else EarlierRequest(last_use.seq, last_use.conn, table.state(last_use.key))
+        if earlier is not None and is_from_client and http is not None and earlier.state is IdState.OPEN:
             self._routing.reused(session, http)
         if http is not None:
             self._routing.used.remember(session.number, request, key)
@@ -92,68 +92,70 @@ class ContextBuilder:
         )
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
-        """The revision and era of messages other than the client's requests and their responses."""
+        """Returns the revision and era of a message that is neither a client's request nor the response to one."""
         number = message.frames[0].exchange
-        asked = self._addressing.requests_in(number)
-        for key in asked[:1]:
-            waiting = self._tables["client"].get(key)
-            if waiting is not None and waiting.era == "modern":
-                return waiting.revision, "modern"
+        keys = self._addressing.requests_in(number)
+        for key in keys[:1]:
+            call = self._tables["client"].get(key)
+            if call is not None and call.era == "modern":
+                return call.revision, "modern"
         if session.lost_seq >= 0 and session.handshake is None:
-            return None, None  # a handshake may be lost
+            return None, None  # a handshake may have been lost
         return session.revision_in_force, era_in_force(
             session, session.revision_in_force if not session.is_modern else None
         )
 
     def _response(self, response: Response, session: Session, http: HttpExchange | None) -> MessageContext:
         table = self._tables["server" if response.sender == "client" else "client"]
-        is_converted, state, waiting = False, _NEVER_SEEN, None
+        is_converted, state, call = False, _NEVER_SEEN, None
         if http is not None and _is_unread(response, http):
             return self._unread(response, session, http)
         if response.id is not None and response.frames[0].exchange is None:
-            waiting = table.answer(RequestKey(None, response.id), response.t_ns)  # as nearly always on stdio
-        if waiting is None:
+            call = table.answer(RequestKey(None, response.id), response.t_ns)  # nearly always succeeds on stdio
+        if call is None:
             key, state, is_converted = self._pairing.searched(response, table, session)
-            waiting = table.answer(key, response.t_ns)
-        if waiting is None:
+            call = table.answer(key, response.t_ns)
+        if call is None:
             revision, era = self._around(response, session)
-            posted = self._addressing.requests_in(response.frames[0].exchange)
-            meant = guess(response, session, self._tables, http, posted) if state is _NEVER_SEEN else None
-            if meant is not None:
-                self._under_way.changed[meant.call] = None
+            posted_keys = self._addressing.requests_in(response.frames[0].exchange)
+            guessed_request = (
+                guess(response, session, self._tables, http, posted_keys) if state is _NEVER_SEEN else None
+            )
+            if guessed_request is not None:
+                self._under_way.changed[guessed_request.call] = None
             return context_of(
-                response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant
+                response, session, None, state, revision, state=session.state, era=era, http=http, meant=guessed_request
             )
         if response.id is not None:
-            state = waiting.id_state
-        self._under_way.answer(waiting, response, session)
-        is_error, by_server = waiting.settled is _ERROR, response.sender == "server"
-        if by_server and not is_error:
-            waiting.revision = on_server_result(waiting, response, session)
-        elif waiting.request.method == "initialize" and session.initialize is waiting.request:
+            state = call.id_state
+        self._under_way.answer(call, response, session)
+        is_error, is_from_server = call.settled is _ERROR, response.sender == "server"
+        if is_from_server and not is_error:
+            call.revision = on_server_result(call, response, session)
+        elif call.request.method == "initialize" and session.initialize is call.request:
             session.handshake = None
-        if by_server and is_error and code_of(response) in MODERN_CODES:
+        if is_from_server and is_error and code_of(response) in MODERN_CODES:
             session.server_is_modern = True
         return context_of(
             response,
             session,
-            waiting,
+            call,
             state,
-            waiting.revision,
+            call.revision,
             state=session.state,
-            era=waiting.era,
+            era=call.era,
             is_converted=is_converted,
             http=http,
         )
 
     def _unread(self, response: Response, session: Session, http: HttpExchange) -> MessageContext:
-        """A response that its client cannot have read: it answers nothing."""
+        """Returns the context of a response that its client cannot have read, and that therefore answers nothing."""
         revision, era = self._around(response, session)
         key = self._pairing.meant(response)
         state = _NEVER_SEEN if key is None else self._tables["client"].state(key)
         context = context_of(response, session, None, state, revision, state=session.state, era=era, http=http)
-        waiting = None if key is None else self._tables["client"].get(key)
-        context.request, context.call = None if waiting is None else waiting.request, waiting
+        call = None if key is None else self._tables["client"].get(key)
+        context.request, context.call = None if call is None else call.request, call
         return context
 
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> MessageContext:
@@ -162,7 +164,7 @@ class ContextBuilder:
             self._under_way.progress(notification, session)
         if notification.method not in CANCELLATIONS:
             return context_of(notification, session, None, None, revision, state=session.state, era=era, http=http)
-        state, cancels, cancelled = self._cancellations.on_cancelled(notification, session)
+        state, named_request, cancelled_call = self._cancellations.on_cancelled(notification, session)
         return context_of(
             notification,
             session,
@@ -171,8 +173,8 @@ class ContextBuilder:
             revision,
             state=session.state,
             era=era,
-            cancels=cancels,
-            cancelled=cancelled,
+            cancels=named_request,
+            cancelled=cancelled_call,
             http=http,
         )
 
@@ -187,12 +189,16 @@ class ContextBuilder:
 
 
 def is_unjudged(message: Invalid) -> bool:
-    """Whether a message could not be examined, so that it may be any response."""
+    """Whether a message could not be examined, and so may be a response to any request."""
     frame = message.frames[0]
-    # MCP clients ignore events of another type, or without data, so these contain no response.
+    # MCP clients ignore events that have another type or no data, so these contain no response.
     return "unjudged" in (frame.verdict.kind, message.reason) and not frame.is_ignored
 
 
 def _is_unread(response: Response, http: HttpExchange) -> bool:
-    """Whether a response over HTTP is cut short, lacks the blank line that ends an event, or comes after the end."""
+    """Whether a client cannot have read a response: it is incomplete, or came after the end of its exchange.
+
+    An event without a blank line at its end is incomplete, too.
+
+    """
     return response.sender == "server" and (http.over is not None or not response.frames[-1].whole)

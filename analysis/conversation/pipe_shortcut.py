@@ -1,9 +1,9 @@
 """A shortcut for messages on a pipe that change little more than their own call.
 
-Nearly all messages are like that once a session has begun. What could be odd about them, and what they mean for the
-session, is worked out when something else has changed it (`prepare`); what is left is to open or to end the call, in
-the state that all messages share. A message cannot take the shortcut if any of that is uncertain: `Fold` then takes the
-full path, with the same result (`tests/analysis/conversation/test_pipe_shortcut.py`).
+Nearly all messages are like that once a session has begun. The shortcut examines the state of the session only after
+something else has changed it (`prepare`); each message then only opens or ends its call. If anything is uncertain about
+a message, it does not take the shortcut, and `Fold` takes the full path, with the same result
+(`tests/analysis/conversation/test_pipe_shortcut.py`).
 """
 
 from typing import Any, Final, NamedTuple
@@ -32,11 +32,11 @@ _NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look 
 _NO_SESSION: Final = Session(0, None, 0)
 _NO_META: Final[dict[str, Any]] = {}
 ENVELOPE: Final = 3
-"""How many members a response has: `jsonrpc`, `id`, and either `result` or `error`."""
+"""The number of members of a response: `jsonrpc`, `id`, and either `result` or `error`."""
 
 
 class Terms(NamedTuple):
-    """What is in force for messages."""
+    """The revision and era in force for messages."""
 
     revision: str | None
     rank: int | None
@@ -47,19 +47,19 @@ UNKNOWN: Final = Terms(None, None, None)
 
 
 def terms_of(session: Session) -> tuple[Terms, Terms]:
-    """What is in force for the client's requests, and for everything else except responses."""
+    """Returns the terms in force for the client's requests, and for all other messages except responses."""
     revision = session.revision_in_force
     if session.is_modern:
-        asked, around = (
+        request_terms, other_era = (
             Terms(session.requested_revision, rank_of(session.requested_revision), "modern"),
             era_in_force(session, None),
         )
     else:
-        asked, around = (
+        request_terms, other_era = (
             Terms(session.handshake, rank_of(session.handshake), "handshake"),
             era_in_force(session, revision),
         )
-    return asked, Terms(revision, rank_of(revision), around)
+    return request_terms, Terms(revision, rank_of(revision), other_era)
 
 
 class PipeShortcut:
@@ -78,9 +78,10 @@ class PipeShortcut:
         Args:
             tables: the requests, by the side that sent them.
             under_way: the calls under way.
-            links: what connects messages beyond a request and its response.
+            links: multi-round calls, tasks and subscriptions.
             cancellations: cancels calls.
-            assembly: must be idle, as otherwise a line may be part of a message.
+            assembly: assembles messages; the shortcut is closed unless it is idle, as otherwise a line may be part of a
+                message.
         """
         self._tables, self._under_way, self._links, self._assembly = tables, under_way, links, assembly
         self._cancellations = cancellations
@@ -89,20 +90,20 @@ class PipeShortcut:
         self._session = _NO_SESSION
         self._state: State = "new"
         self._asked = UNKNOWN
-        """What is in force for the client's requests."""
+        """The terms in force for the client's requests."""
         self._around = UNKNOWN
-        """What is in force for everything else except responses."""
+        """The terms in force for all other messages except responses."""
         self._client: object = None
-        """How the client last identified itself in a request, and the server in a result."""
+        """The last description that the client gave of itself in a request; `_server` is the server's in a result."""
         self._server: object = None
         self._is_linked = False
         """Whether any message may be linked to others."""
 
     def prepare(self, session: Session | None) -> None:
-        """Decide whether to accept messages; needed after one that was not accepted, and after a loss.
+        """Decide whether to accept messages; call this after a message that was not accepted, and after a loss.
 
         Args:
-            session: that of the pipe; None if it has none, or if the last message belonged to another one.
+            session: the session of the pipe; None if it has none, or if the last message belonged to another session.
         """
         self.is_open = (
             session is not None
@@ -119,10 +120,10 @@ class PipeShortcut:
         self._is_linked = not self._links.is_idle
 
     def try_frame(self, frame: Frame, body: dict[str, Any]) -> MessageContext | None:
-        """Process the message of a frame; return its meaning, or None (with nothing changed) if it is not accepted.
+        """Process the message of a frame; return its context, or None (with nothing changed) if it is not accepted.
 
         Args:
-            frame: a flawless one from the pipe.
+            frame: a flawless frame from the pipe.
             body: its parsed message.
         """
         message = flawless(frame, body)
@@ -171,8 +172,8 @@ class PipeShortcut:
 
     def _response(self, response: Response) -> MessageContext | None:
         session, side, body = self._session, response.sender, response.body
-        by_server = side == "server"
-        table = self._tables["client" if by_server else "server"]
+        is_from_server = side == "server"
+        table = self._tables["client" if is_from_server else "server"]
         key = None if response.id is None else RequestKey(None, response.id)
         call = None if key is None else table.get(key)
         if call is None or len(body) > ENVELOPE:
@@ -180,7 +181,7 @@ class PipeShortcut:
         request, result = call.request, body.get("result")
         if request.method in MOVES:
             return None
-        if not by_server:
+        if not is_from_server:
             rank = rank_of(call.revision)
         elif result is None:
             if body["error"]["code"] in MODERN_CODES:
@@ -223,11 +224,11 @@ class PipeShortcut:
         if method in MOVES:
             return None
         revision, rank, era = self._around
-        state = cancels = cancelled = None
+        state = named_request = cancelled_call = None
         if method in PROGRESS:
             self._under_way.progress(notification, session)
         elif method in CANCELLATIONS:
-            state, cancels, cancelled = self._cancellations.on_cancelled(notification, session)
+            state, named_request, cancelled_call = self._cancellations.on_cancelled(notification, session)
         session.last_seq[notification.sender] = notification.seq
         context = MessageContext(
             notification,
@@ -238,8 +239,8 @@ class PipeShortcut:
             state,
             revision,
             rank,
-            cancels,
-            cancelled,
+            named_request,
+            cancelled_call,
             self._state,
             era,
         )
@@ -253,7 +254,7 @@ class PipeShortcut:
 
 
 def is_settled(session: Session) -> bool:
-    """Whether the era and the revision that client and server speak are settled."""
+    """Whether the era and the revision of a session are settled."""
     if session.is_modern:
         return (
             session.server_is_modern
