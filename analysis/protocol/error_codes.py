@@ -18,12 +18,12 @@ MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 URL_ELICITATION: Final = -32042
 USER_REJECTED: Final = -1
-"""The only code of MCP outside of what JSON-RPC reserves."""
+"""The only code of MCP outside the range that JSON-RPC reserves."""
 
 REQUEST_TIMEOUT: Final = -32001
-"""What SDKs report, and quote in their cancellations, if no response comes in time; no revision defines it."""
+"""The code that SDKs report, and quote in cancellations, if no response comes in time; no revision defines it."""
 REQUEST_CANCELLED: Final = -32800
-"""What some servers answer to a cancelled request, as in the Language Server Protocol; no revision defines it."""
+"""The code of some servers for a cancelled request, as in the Language Server Protocol; no revision defines it."""
 
 
 class ErrorCode(NamedTuple):
@@ -34,7 +34,7 @@ class ErrorCode(NamedTuple):
     revisions: Span
     """The revisions of MCP in which it has this meaning."""
     meaning: str
-    """What it says, as a clause."""
+    """What the code means, as a clause."""
 
     @property
     def explained(self) -> str:
@@ -76,7 +76,7 @@ def _from_to(lowest: int, highest: int) -> range:
 JSONRPC_RANGE: Final = _from_to(-32768, -32100)
 """Reserved for JSON-RPC itself."""
 SERVER_RANGE: Final = _from_to(-32099, -32000)
-"""Left to servers by JSON-RPC; 2026-07-28 divides it into the next two."""
+"""Left to servers by JSON-RPC; 2026-07-28 divides it into the next two ranges."""
 MCP_RANGE: Final = _from_to(-32099, -32020)
 """Reserved for MCP since 2026-07-28."""
 LEGACY_RANGE: Final = _from_to(-32019, -32000)

@@ -2,7 +2,7 @@
 
 
 def step(name: str, most: int | None = None) -> str:
-    """A name as one step.
+    """Encodes a name as one step of a pointer.
 
     Args:
         name: any text; it may come from the traffic.
