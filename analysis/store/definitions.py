@@ -9,7 +9,7 @@ import orjson
 from analysis.store.values import json_text
 
 TOKEN_BYTES: Final = 4
-"""Bytes of a definition per token of a model, by rule of thumb."""
+"""The bytes of a definition per token of a model, as a rule of thumb."""
 
 
 class Definition(NamedTuple):
@@ -21,7 +21,7 @@ class Definition(NamedTuple):
     text: str
     """The whole definition as JSON without white space."""
     size: int
-    """Bytes of that."""
+    """The bytes of `text`."""
     hash: str
     """A hash that is independent of the order of its members."""
 
