@@ -249,9 +249,7 @@ class Checker:
         http = self._fold.exchanges.known(number) if type(number) is int else None
         if http is None:
             return []
-        is_answer, is_end = (
-            record_mark is not None and record_mark.seq == record.seq for record_mark in (http.answered, http.over)
-        )
+        is_answer, is_end = (mark is not None and mark.seq == record.seq for mark in (http.answered, http.over))
         findings: list[Finding] = []
         if is_answer or is_end:
             session = self._fold.routing.session_of_exchange(http)

@@ -1,4 +1,4 @@
-"""Which of some known names a misspelt one probably stands for."""
+"""Finds the known name that a misspelt one probably means."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from typing import Final
 from mcpproxy.sanitise import sanitise
 
 NAME: Final = 64
-"""Characters of a name that are shown, and compared."""
+"""The most characters of a name that are shown and compared."""
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
@@ -15,15 +15,15 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
 
     Args:
         name: any text.
-        known: the names.
+        known: the known names.
         likeness: how much of the two must agree, from 0 to 1.
     """
-    by_case = {one.lower(): one for one in known}
-    close = get_close_matches(name[:NAME].lower(), by_case, 1, likeness)
-    return by_case[close[0]] if close else None
+    by_case = {known_name.lower(): known_name for known_name in known}
+    matches = get_close_matches(name[:NAME].lower(), by_case, 1, likeness)
+    return by_case[matches[0]] if matches else None
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """What an error about an unknown name adds to it: ` (did you mean check?)`, or nothing."""
-    close = nearest(name, known)
-    return "" if close is None else f" (did you mean {sanitise(close, NAME)}?)"
+    """The text that an error adds to an unknown name: ` (did you mean check?)`, or an empty string."""
+    suggestion = nearest(name, known)
+    return "" if suggestion is None else f" (did you mean {sanitise(suggestion, NAME)}?)"

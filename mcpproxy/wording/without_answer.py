@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from analysis.store.stats import Abandoned, Unanswered
 
 MAX_NAMED_FRAMES: Final = 3
-"""Frames that are named."""
+"""The most frames that are named."""
 REASON: Final = 60
-"""Characters of the reason of a cancellation."""
+"""The most characters of the reason for a cancellation."""
 _WHAT: Final = 100
-"""Characters of a method and a name."""
+"""The most characters of a method and a name."""
 
 
 def first_abandoned(count: int, frame: int, message: str) -> str:
@@ -27,8 +27,8 @@ def first_abandoned(count: int, frame: int, message: str) -> str:
         frame: the frame of the first of them.
         message: what the finding says about it.
     """
-    which = "was abandoned" if count == 1 else "were abandoned, the first"
-    return f"{count_text(count, 'request')} {which} in frame {frame}: {sanitise(message)}."
+    predicate = "was abandoned" if count == 1 else "were abandoned, the first"
+    return f"{count_text(count, 'request')} {predicate} in frame {frame}: {sanitise(message)}."
 
 
 def late_text(late_ms: float | None) -> str:
@@ -42,7 +42,7 @@ def late_count_text(count: int) -> str:
 
 
 def probable_answer_text(request: "Abandoned | Unanswered") -> str:
-    """Returns which answer with a wrong id probably answered a request, or an empty string if there is none."""
+    """Returns which response with a wrong id probably answered a request, or an empty string if there is none."""
     if request.probable_answer is None:
         return ""
     return sanitise(ProbableAnswer(request.probable_answer, request.probable_answer_id).text)
@@ -55,7 +55,7 @@ def abandoned_kind(request: "Abandoned", capture: str = "") -> str:
 
     Args:
         request: the requests.
-        capture: the name of the capture of the longest; empty if there is only one capture.
+        capture: the name of the capture with the longest wait; empty if there is only one capture.
     """
     details = [
         f"frame {request.request}{f' of {capture}' if capture else ''}",
@@ -81,22 +81,22 @@ def unanswered_kind(request: "Unanswered", capture: str = "") -> str:
         # Frame numbers mean nothing without their capture.
         return f"{kind} {request.times:,} in {request.captures:,} captures"
     numbers = [*map(str, request.requests[:MAX_NAMED_FRAMES]), *(["…"] if request.times > MAX_NAMED_FRAMES else [])]
-    probable = probable_answer_text(request)
+    probable_answer = probable_answer_text(request)
     details = [
         f"{'frame' if request.times == 1 else 'frames'} {', '.join(numbers)}{f' of {capture}' if capture else ''}",
         f"waiting for {duration(nanoseconds(request.waited_ms))}" if request.live else "",
-        f"{'the first ' if request.times > 1 else ''}{probable}" if probable else "",
+        f"{'the first ' if request.times > 1 else ''}{probable_answer}" if probable_answer else "",
     ]
     return f"{kind} ({', '.join(filter(None, details))})"
 
 
 def doubts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
-    """What is uncertain about unanswered requests: for how many the response may still come, or was perhaps missed.
+    """What is uncertain about unanswered requests: how many responses may still come, or may be missing.
 
     Args:
         live: the number of requests in captures that are being recorded.
-        may_be_lost: the number of requests in captures that have lost something.
-        may_be_unjudged: the number of others before frames that could not be parsed.
+        may_be_lost: the number of requests in captures that lack records or bodies.
+        may_be_unjudged: the number of other requests before frames that could not be parsed.
     """
     if live:
         yield f"{live:,} may still be answered"
