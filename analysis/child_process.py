@@ -95,11 +95,11 @@ class _Incoming:
         self._start += data
         if len(self._start) < self._needed:
             return []
-        data, at = bytes(self._start), 0
+        data, offset = bytes(self._start), 0
         messages: list[bytes] = []
         self._needed = _LENGTH.size
-        while (start := at + _LENGTH.size) <= len(data):
-            (length,) = _LENGTH.unpack_from(data, at)
+        while (start := offset + _LENGTH.size) <= len(data):
+            (length,) = _LENGTH.unpack_from(data, offset)
             self._is_refused = length > self._longest
             if self._is_refused:
                 if messages:
@@ -110,9 +110,9 @@ class _Incoming:
                 self._needed += length
                 break
             messages.append(data[start:end])
-            at = end
+            offset = end
         # Last, so that Ctrl-C loses nothing.
-        del self._start[:at]
+        del self._start[:offset]
         return messages
 
 

@@ -163,14 +163,14 @@ def _messages(compressed: bytes) -> Iterator[bytes]:
         if not unread or len(data) > MAX_OUTPUT_BYTES:
             raise ValueError("what was told ends early")
         data += decompressor.decompress(unread[:_PIECE])
-        at, unread = 0, unread[_PIECE:]
-        while at + _LENGTH.size <= len(data):
-            (length,) = _LENGTH.unpack_from(data, at)
-            end = at + _LENGTH.size + length
+        offset, unread = 0, unread[_PIECE:]
+        while offset + _LENGTH.size <= len(data):
+            (length,) = _LENGTH.unpack_from(data, offset)
+            end = offset + _LENGTH.size + length
             if end > len(data):
                 break
-            yield data[at + _LENGTH.size : end]
-            at = end
-        data = data[at:]
+            yield data[offset + _LENGTH.size : end]
+            offset = end
+        data = data[offset:]
     if data:
         raise ValueError("what was told ends early")

@@ -59,14 +59,14 @@ class Rules(NamedTuple):
 class Checker:
     """Runs rules over the messages of one capture, which the caller's fold interprets."""
 
-    def __init__(self, fold: Fold, chosen: Rules | None = None) -> None:
+    def __init__(self, fold: Fold, selection: Rules | None = None) -> None:
         """Create a checker for a capture of which no item has been processed yet.
 
         Args:
             fold: the state of the conversation, which the caller keeps up to date.
-            chosen: the rules; None for all.
+            selection: the rules and the callbacks; None for all rules.
         """
-        selected_rules, on_message, costs, is_cause = chosen or Rules()
+        selected_rules, on_message, costs, is_cause = selection or Rules()
         self._shown, self._is_cause = on_message, is_cause
         self._fold = fold
         self.counts: Counter[tuple[str, int, str]] = Counter()
@@ -253,16 +253,18 @@ class Checker:
         findings: list[Finding] = []
         if is_answer or is_end:
             session = self._fold.routing.session_of_exchange(http)
-            odd = oddities_in(http, session)
+            oddities = oddities_in(http, session)
             if is_answer:
-                self._run_on(self._bound.of_exchange("response_start", http, session, odd), http, session, findings)
+                self._run_on(
+                    self._bound.of_exchange("response_start", http, session, oddities), http, session, findings
+                )
             if is_end:
-                self._run_on(self._bound.of_exchange("exchange_end", http, session, odd), http, session, findings)
+                self._run_on(self._bound.of_exchange("exchange_end", http, session, oddities), http, session, findings)
                 messages = http.received or http.sent
                 if messages:
                     message_session = messages[0].session
                     self._run_on(
-                        self._bound.of_exchange("messages_exchanged", http, message_session, odd),
+                        self._bound.of_exchange("messages_exchanged", http, message_session, oddities),
                         http,
                         message_session,
                         findings,

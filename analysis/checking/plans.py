@@ -166,8 +166,8 @@ class BoundHookPlan:
 class _HookPlans:
     """The hook plans of all kinds. They do not depend on a capture: rules are asked only which kinds they concern."""
 
-    def __init__(self, picked: tuple[type[Rule], ...]) -> None:
-        self._rules = [rule() for rule in picked]
+    def __init__(self, rule_classes: tuple[type[Rule], ...]) -> None:
+        self._rules = [rule() for rule in rule_classes]
         self.faults: dict[str, str] = {}
         """Exceptions by the id of the rule that raised them."""
         self._with_hook: dict[str, list[Rule]] = {}
@@ -183,7 +183,7 @@ class _HookPlans:
         return plan
 
     def of_exchanges(
-        self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, odd: OddExchange
+        self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, oddities: OddExchange
     ) -> Wants:
         """The hooks for HTTP exchanges like this one."""
         wants = self._others.get(key)
@@ -193,7 +193,7 @@ class _HookPlans:
             wants = tuple(
                 (type(rule), hook)
                 for rule in self._hooks(hook, has_start, is_http=True)
-                if (not rule.exchanges or rule.exchanges & odd)
+                if (not rule.exchanges or rule.exchanges & oddities)
                 # A hook for the messages of an exchange depends on the revision of each message.
                 and (
                     hook == "messages_exchanged"
@@ -273,15 +273,17 @@ class _HookPlans:
 class BoundHookPlans:
     """The hooks of one checker's rules, by the kind of message, exchange or session."""
 
-    def __init__(self, picked: Iterable[type[Rule]], costs: Costs | None, prepare: Callable[[Rule], None]) -> None:
+    def __init__(
+        self, rule_classes: Iterable[type[Rule]], costs: Costs | None, prepare: Callable[[Rule], None]
+    ) -> None:
         """Create plans whose hooks are not bound yet.
 
         Args:
-            picked: the rules, in the order in which they are called.
+            rule_classes: the rules, in the order in which they are called.
             costs: records the cost of each rule; None to measure nothing.
             prepare: called with each rule before any of its hooks.
         """
-        self._hook_plans, self._costs, self._prepare = _hook_plans_of(tuple(picked)), costs, prepare
+        self._hook_plans, self._costs, self._prepare = _hook_plans_of(tuple(rule_classes)), costs, prepare
         self.faults: dict[str, str] = {}
         """Exceptions by the id of the rule that raised them; the hooks of these rules are not bound."""
         self._rules: dict[type[Rule], Rule] = {}
@@ -315,7 +317,7 @@ class BoundHookPlans:
         hook: Literal["response_start", "exchange_end", "messages_exchanged"],
         http: HttpExchange,
         session: Session | None,
-        odd: OddExchange,
+        oddities: OddExchange,
     ) -> Calls:
         """The hooks for HTTP exchanges like this one, with these oddities."""
         media_type = http.media_type if http.media_type in _MEDIA else ""
@@ -324,8 +326,8 @@ class BoundHookPlans:
         spoken_version = http.revision_and_era(session)
         # The revision of the transport can differ from this only if this is the oldest one.
         transport_version = http.transported(session) if spoken_version[0] == 0 else spoken_version
-        key = (hook, method, http.status, media_type, has_start, spoken_version, transport_version, odd)
-        return self._calls(key, partial(self._hook_plans.of_exchanges, key, hook, http, session, odd))
+        key = (hook, method, http.status, media_type, has_start, spoken_version, transport_version, oddities)
+        return self._calls(key, partial(self._hook_plans.of_exchanges, key, hook, http, session, oddities))
 
     def of_session(self, hook: Literal["record", "end"], session: Session) -> Calls:
         """The hooks that run in all sessions like this one."""
@@ -375,8 +377,8 @@ class BoundHookPlans:
 
 
 @lru_cache(maxsize=8)
-def _hook_plans_of(picked: tuple[type[Rule], ...]) -> _HookPlans:
-    return _HookPlans(picked)
+def _hook_plans_of(rule_classes: tuple[type[Rule], ...]) -> _HookPlans:
+    return _HookPlans(rule_classes)
 
 
 def _keep(cache: dict[Any, Any], key: Hashable, value: object) -> None:

@@ -105,8 +105,8 @@ def _numbers(get: Callable[[Facts], int | None], expected_value: str, units: Map
         quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
         if quantity is None or quantity[2] not in units or ("." in quantity[1] and len(units) == 1):
             raise InvalidValue(f"expected {expected_value}")
-        whole, _, fraction = quantity[1].partition(".")
-        numerator, denominator = int(whole + fraction) * units[quantity[2]], 10 ** len(fraction)
+        integer_part, _, fraction = quantity[1].partition(".")
+        numerator, denominator = int(integer_part + fraction) * units[quantity[2]], 10 ** len(fraction)
         # Python compares an int with a float exactly.
         bound = numerator / denominator if numerator % denominator else numerator // denominator
         compare = _OPERATORS[value.operator]

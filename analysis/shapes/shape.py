@@ -272,13 +272,13 @@ class Object(Shape):
                     return False
         return not self.ours or all(value[name] is not None for name in self.ours)
 
-    def sparing(self, name: str, known: frozenset[str]) -> "Object":
-        """Returns a copy of the shape whose `certainly_fits` skips the `known` valid members of the member `name`."""
+    def sparing(self, name: str, valid_members: frozenset[str]) -> "Object":
+        """Returns a copy whose `certainly_fits` skips the `valid_members` of the member `name`."""
         shape, plain = self.open.get(name, (None, frozenset()))
         if not isinstance(shape, Object):
             return self
         inner, outer = copy(shape), copy(self)
-        inner.open = {name: member for name, member in shape.open.items() if name not in known}
+        inner.open = {name: member for name, member in shape.open.items() if name not in valid_members}
         outer.open = {**self.open, name: (inner, plain)}
         return outer
 
@@ -449,6 +449,6 @@ def _steps(path: Path) -> Iterator[str]:
         yield step(text)
 
 
-def pointer_of(at: str, path: Path) -> str:
+def pointer_of(body_name: str, path: Path) -> str:
     """The JSON Pointer (RFC 6901) of a place in the params or the result."""
-    return "/".join(["", at, *reversed([*_steps(path)])])
+    return "/".join(["", body_name, *reversed([*_steps(path)])])

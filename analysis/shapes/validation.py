@@ -53,7 +53,7 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     Returns:
         The problems in the order of the body; none for methods that the revision does not have.
     """
-    at = "result" if part == "result" else "params"
+    body_name = "result" if part == "result" else "params"
     body = body_of(part, method, rank, value, request_params)
     if body is None:
         return []
@@ -61,12 +61,12 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
         return _absent(body)
     if not isinstance(value, dict):
         return []  # the rules about the envelope report it
-    body_problems = _problems(body, value, at)
+    body_problems = _problems(body, value, body_name)
     if rank >= MODERN and part == "result" and body_problems and "resultType" not in value:
         # An older server answers without it, and need not meet requirements that are new in this revision.
         older_body = body_of(part, method, MODERN - 1, value, request_params)
         older_pointers = (
-            {problem.pointer for problem in _problems(older_body, value, at)} if older_body is not None else None
+            {problem.pointer for problem in _problems(older_body, value, body_name)} if older_body is not None else None
         )
         body_problems = [
             problem for problem in body_problems if older_pointers is None or problem.pointer in older_pointers
@@ -121,11 +121,11 @@ def _absent(body: Body) -> list[Problem]:
     return [Problem("/params", f"params are missing: it needs {', '.join(required_names)}")]
 
 
-def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
+def _problems(body: Body, value: dict[str, Any], body_name: str) -> list[Problem]:
     shape = shape_of(body)
     if shape.certainly_fits(value):
         return []
-    collector = ProblemCollector(at)
+    collector = ProblemCollector(body_name)
     shape.collect_problems(value, None, collector)
     if collector.left < 0 or collector.has_json:
         value = shape.cut(value, Budget())
@@ -148,10 +148,10 @@ def _refused(error: Any, shape: "Shape", value: object, collector: "ProblemColle
         return
     reported = {problem.pointer for problem in collector.problems}
     for refusal in error.errors(include_input=False, include_url=False, include_context=False):
-        place = _place(shape, value, refusal["loc"], refusal["type"])
-        if place is None:
+        path_and_text = _place(shape, value, refusal["loc"], refusal["type"])
+        if path_and_text is None:
             continue
-        path, text = place
+        path, text = path_and_text
         pointer = pointer_of(collector.at, path)
         if pointer not in reported:
             reported.add(pointer)
@@ -175,8 +175,11 @@ def _place(shape: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -
     if cursor.member is not None and cursor.member.is_elsewhere:
         return None
     if type_ == "missing":
-        both = cursor.owner == "TextResourceContents" and name_of(cursor.path) == "text"
-        return cursor.path, "text and blob are both missing" if both else f"{name_of(cursor.path)} is missing"
+        are_both_missing = cursor.owner == "TextResourceContents" and name_of(cursor.path) == "text"
+        return (
+            cursor.path,
+            "text and blob are both missing" if are_both_missing else f"{name_of(cursor.path)} is missing",
+        )
     if cursor.shape is None or isinstance(cursor.shape, Alternatives | Json):
         return None  # anything is allowed there, or the first pass has reported it
     if isinstance(cursor.shape, Scalar) and type(cursor.value) in cursor.shape.exact and type_ not in _RANGES:

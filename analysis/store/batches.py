@@ -117,9 +117,11 @@ def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _batches(connection: duckdb.DuckDBPyConnection, table: str) -> "Iterator[RecordBatch]":
-    cells = ", ".join(f'"{column.name}"::{column.portable} as "{column.name}"' for column in TABLES[table].columns)
-    for first, last in list(_pages(connection, table)):
-        sql = f"select {cells} from {table} where rowid between {first} and {last}"  # noqa: S608 - names are ours
+    expressions = ", ".join(
+        f'"{column.name}"::{column.portable} as "{column.name}"' for column in TABLES[table].columns
+    )
+    for first_row, last_row in list(_pages(connection, table)):
+        sql = f"select {expressions} from {table} where rowid between {first_row} and {last_row}"  # noqa: S608 - names are ours
         # DuckDB returns batches of at least 2,048 rows, so only a query for fewer rows limits the bytes.
         yield from connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 

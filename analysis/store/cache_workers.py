@@ -166,7 +166,7 @@ class _Progress:
         self._parent = parent
         self._next = _STEP
 
-    def update(self, read: int) -> None:
-        if read >= self._next:
-            self._next = read + _STEP
-            self._parent.send(as_json({"read": read}))
+    def update(self, bytes_read: int) -> None:
+        if bytes_read >= self._next:
+            self._next = bytes_read + _STEP
+            self._parent.send(as_json({"read": bytes_read}))

@@ -243,12 +243,12 @@ def _of_copies(states_by_id: dict[str, list[Capture]], copies: dict[str, list[Pa
     """Yields at most one line, regardless of how many captures have copies."""
     count = sum(map(len, copies.values()))
     for id_, (copy, *_) in list(copies.items())[:1]:
-        more = f" and {count - 1:,} more" if count > 1 else ""
+        more_text = f" and {count - 1:,} more" if count > 1 else ""
         if len(copies) > 1:
-            yield f"{count:,} files are copies of others, and count once: {copy}{more}"
+            yield f"{count:,} files are copies of others, and count once: {copy}{more_text}"
         else:
-            first = states_by_id[id_][0].path
-            yield f"{count + 1:,} files hold the same capture, and one is counted: {first}, {copy}{more}"
+            first_path = states_by_id[id_][0].path
+            yield f"{count + 1:,} files hold the same capture, and one is counted: {first_path}, {copy}{more_text}"
 
 
 def _of_states(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
@@ -257,8 +257,8 @@ def _of_states(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
     count = sum(map(len, state_groups))
     for states in state_groups[:1]:
         subject = "one capture" if len(state_groups) == 1 else f"{len(state_groups):,} captures"
-        more = f" and {count - 2:,} more" if count > 2 else ""
-        files = f"{states[0].path}, {states[1].path}{more}"
+        more_text = f" and {count - 2:,} more" if count > 2 else ""
+        files = f"{states[0].path}, {states[1].path}{more_text}"
         yield f"{count:,} files hold {subject} in different states, and what they share counts twice: {files}"
 
 
@@ -323,9 +323,9 @@ def _filled(
     if not count or not size_limit():
         return {}
 
-    def report(read: int) -> None:
+    def report(bytes_read: int) -> None:
         if progress is not None:
-            progress(min(read, total), total)
+            progress(min(bytes_read, total), total)
 
     duckdb_memory = cache_workers.duckdb_memory(memory, count)
     results = cache_workers.fill(tasks, count, findings=findings, keep=keep, report=report, memory=duckdb_memory)
@@ -478,10 +478,10 @@ class _Steps:
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._before = progress, total, 0
 
-    def report(self, read: int) -> None:
+    def report(self, bytes_read: int) -> None:
         """Report how many bytes of the current capture have been read."""
         if self._progress is not None:
-            self._progress(min(self._total, self._before + read), self._total)
+            self._progress(min(self._total, self._before + bytes_read), self._total)
 
     def done(self, size: int) -> None:
         """Finish the current capture."""

@@ -38,12 +38,12 @@ def tables_in(sql: str, tables: Iterable[str], qualifier: str = "") -> list[str]
     ]
 
 
-def words(sql: str, *more: duckdb.token_type) -> list[str]:
-    """The names, keywords and tokens of `more` kinds in a query, in lower case and without quotes."""
+def words(sql: str, *other_kinds: duckdb.token_type) -> list[str]:
+    """The names, keywords and tokens of `other_kinds` kinds in a query, in lower case and without quotes."""
     raw = sql.encode()
     tokens = duckdb.tokenize(sql)
     ends = [start for start, _ in tokens[1:]] + [len(raw)]
-    kinds = (duckdb.token_type.identifier, duckdb.token_type.keyword, *more)
+    kinds = (duckdb.token_type.identifier, duckdb.token_type.keyword, *other_kinds)
     return [
         raw[start:end].decode().strip().strip("'" if kind == duckdb.token_type.string_const else '"').lower()
         for (start, kind), end in zip(tokens, ends, strict=True)

@@ -167,9 +167,9 @@ def _exported(
                 }
                 tables = [name for name in TABLE_NAMES if findings or name != "findings"]
                 relations = {name: _rows(name, names_only=names_only, machine=machine) for name in tables}
-                written = list(writers[form](connection, relations, Path(folder, "out")))
+                exported_files = list(writers[form](connection, relations, Path(folder, "out")))
             out = Path(folder, "out")
-            targets = [file._replace(path=place / file.path.relative_to(out)) for file in written]
+            targets = [file._replace(path=place / file.path.relative_to(out)) for file in exported_files]
             existing_paths = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
             for path in existing_paths:
                 if not force:
@@ -178,7 +178,7 @@ def _exported(
                     raise CannotExport(f"{path} is a folder, so nothing was written")
             # New files first: a replacement cannot be undone, but needs no additional space.
             for file, target in sorted(
-                zip(written, targets, strict=True), key=lambda pair: pair[1].path in existing_paths
+                zip(exported_files, targets, strict=True), key=lambda pair: pair[1].path in existing_paths
             ):
                 _make_folder(target.path.parent, undo)
                 _put(file.path, target.path, undo, force=force)
@@ -310,9 +310,9 @@ def _database(
 
 
 def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
-    where = "" if capture is None else " where capture = ?"
+    where_clause = "" if capture is None else " where capture = ?"
     values = [] if capture is None else [capture]
-    ((count,),) = connection.execute(f"select count(*) from {table}{where}", values).fetchall()  # noqa: S608 - names are ours
+    ((count,),) = connection.execute(f"select count(*) from {table}{where_clause}", values).fetchall()  # noqa: S608 - names are ours
     return int(count)
 
 

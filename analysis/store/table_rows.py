@@ -50,7 +50,7 @@ def row_of(call: Call) -> Row:
         reason, is_abandoned = text(call.cancel_reason, REASON_CUT), call.abandoned_ns is not None
     code, error = error_of(response, outcome) if outcome is not _RESULT else (None, None)
     session, method, revision = call.session, request.method, call.revision
-    probable_response, round_, task, http = call.probable_answer, call.round, call.task, call.http
+    probable_response, call_round, task, http = call.probable_answer, call.round, call.task, call.http
     return (
         None if session is None else session.number,
         request.seq,
@@ -81,8 +81,8 @@ def row_of(call: Call) -> Row:
         None if probable_response is None else integer(probable_response.seq),
         None if probable_response is None or probable_response.id is None else text(probable_response.id, None),
         call.in_flight,
-        None if round_ is None else round_.chain.number,
-        None if round_ is None else round_.number,
+        None if call_round is None else call_round.chain.number,
+        None if call_round is None else call_round.number,
         None if task is None else text(task.id.value),
         None if http is None else integer(http.number),
         call.redirects,

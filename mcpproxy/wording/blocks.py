@@ -25,22 +25,22 @@ def shape(octaves: Mapping[int, int], cells: int, axis: tuple[int, int] | None =
     return blocks(counts)
 
 
-def blocks(values: Sequence[int | None], most: int = 0) -> str:
+def blocks(values: Sequence[int | None], full_value: int = 0) -> str:
     """Values as blocks of eight heights; any nonzero value is visible.
 
     Args:
         values: the values; 0 and None are blank.
-        most: the value of a full block; 0 for the greatest of the values.
+        full_value: the value of a full block; 0 for the greatest of the values.
     """
-    most = most or max((value or 0 for value in values), default=0)
-    return "".join(BLOCKS[min(7, max(0, -(-8 * value // most) - 1))] if value else " " for value in values)
+    full_value = full_value or max((value or 0 for value in values), default=0)
+    return "".join(BLOCKS[min(7, max(0, -(-8 * value // full_value) - 1))] if value else " " for value in values)
 
 
 def stretched(values: Sequence[int | None], width: int) -> list[int | None]:
     """Values in at most `width` places; if several share a place, it has the greatest of them."""
     if len(values) <= width:
         return list(values)
-    boundaries = [len(values) * place // width for place in range(width + 1)]
+    boundaries = [len(values) * index // width for index in range(width + 1)]
     return [
         max((value for value in values[start:end] if value is not None), default=None)
         for start, end in pairwise(boundaries)

@@ -53,30 +53,30 @@ def fit(text: str, width: int) -> str:
         return ""
     if not _ODD.search(text, 0, width):
         return text if len(text) <= width else text[: width - 1] + "…"
-    used = cut = 0
+    used_cells = cut_index = 0
     for index, size in enumerate(_char_cells(text)):
-        used += size
-        if used > width:
-            return text[:cut] + "…"
-        if used <= width - 1:
-            cut = index + 1
+        used_cells += size
+        if used_cells > width:
+            return text[:cut_index] + "…"
+        if used_cells <= width - 1:
+            cut_index = index + 1
     return text
 
 
 def pieces(text: str, width: int) -> Iterator[str]:
     """All of the text in pieces of at most `width` cells, each as full as possible; combining marks stay attached."""
     if not _ODD.search(text):
-        yield from (text[at : at + width] for at in range(0, max(1, len(text)), width))
+        yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
         return
-    piece_start = base_index = used = base_cells = 0
+    piece_start = base_index = used_cells = base_cells = 0
     for index, size in enumerate(_char_cells(text)):
         if size and text[index] != "\ufe0f":
             base_index, base_cells = index, 0
         base_cells += size
-        used += size
-        if used > width and base_index > piece_start:
+        used_cells += size
+        if used_cells > width and base_index > piece_start:
             yield text[piece_start:base_index]
-            piece_start, used = base_index, base_cells
+            piece_start, used_cells = base_index, base_cells
     yield text[piece_start:]
 
 

@@ -45,10 +45,10 @@ def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
             return Excerpt(text, is_plain=not pointer)
         return Excerpt(text, 0, cells(text))
     start, end = span
-    before, is_whole = _before(raw, start, width * 2 // 3)
+    before_text, is_whole = _before(raw, start, width * 2 // 3)
     value_text = sanitise_bytes(raw[start:end], width + 1)
-    text = fit(before + value_text + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
-    indent = cells(before)
+    text = fit(before_text + value_text + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
+    indent = cells(before_text)
     return Excerpt(
         text, indent, max(1, min(cells(value_text), width - indent)), is_whole and resolved_pointer == pointer
     )

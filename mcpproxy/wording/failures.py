@@ -30,5 +30,5 @@ def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
     if http.status >= _NO_SUCCESS:
         failing_side = failed_by(http)
         return f"HTTP status {http.status}{f' by a {failing_side}' if failing_side == 'gateway' else ''}{reason_text}"
-    after = "" if lasted_ns is None else f" after {duration(lasted_ns)}"
-    return f"the HTTP response ended{after} without an answer{reason_text}"
+    after_text = "" if lasted_ns is None else f" after {duration(lasted_ns)}"
+    return f"the HTTP response ended{after_text} without an answer{reason_text}"

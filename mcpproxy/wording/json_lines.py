@@ -66,7 +66,7 @@ def harmless(line: str) -> str:
 def escaped(text: str) -> str:
     """A text with each of its characters as a JSON escape."""
     units = text.encode("utf-16-be")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
 
 def _as_judged_now(record: Record, frame: Frame) -> bytes:

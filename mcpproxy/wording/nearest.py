@@ -10,20 +10,20 @@ NAME: Final = 64
 """The most characters of a name that are shown and compared."""
 
 
-def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+def nearest(name: str, known_names: Iterable[str], likeness: float = 0.6) -> str | None:
     """Returns the known name that is most like another, regardless of case, or None if none is similar.
 
     Args:
         name: any text.
-        known: the known names.
+        known_names: the names to choose from.
         likeness: how much of the two must agree, from 0 to 1.
     """
-    by_case = {known_name.lower(): known_name for known_name in known}
+    by_case = {known_name.lower(): known_name for known_name in known_names}
     matches = get_close_matches(name[:NAME].lower(), by_case, 1, likeness)
     return by_case[matches[0]] if matches else None
 
 
-def hint(name: str, known: Iterable[str]) -> str:
+def hint(name: str, known_names: Iterable[str]) -> str:
     """The text that an error adds to an unknown name: ` (did you mean check?)`, or an empty string."""
-    suggestion = nearest(name, known)
+    suggestion = nearest(name, known_names)
     return "" if suggestion is None else f" (did you mean {sanitise(suggestion, NAME)}?)"

@@ -132,10 +132,10 @@ def _stderr(members: Mapping[str, Any]) -> Remark:
 
 def _eof(members: Mapping[str, Any]) -> Remark:
     source, target = _SIDES.get(str(members.get("dir")), ("sender", "receiver"))
-    by = members.get("by")
-    if by == "error":
+    cause = members.get("by")
+    if cause == "error":
         return Remark("▲", f"reading from the {source} failed: {_scalar(members.get('errno'))}", "bad")
-    return Remark("·", f"{target} stopped reading" if by == "receiver" else f"{source} closed its end")
+    return Remark("·", f"{target} stopped reading" if cause == "receiver" else f"{source} closed its end")
 
 
 def _signal(members: Mapping[str, Any]) -> Remark:
@@ -147,10 +147,16 @@ def _signal(members: Mapping[str, Any]) -> Remark:
 
 def _stall(members: Mapping[str, Any]) -> Remark:
     _, target = _SIDES.get(str(members.get("dir")), ("", "receiver"))
-    first, last, waited_ns = members.get("of"), members.get("to"), members.get("waited_ns")
-    count = last - first + 1 if type(first) is int and type(last) is int and last > first else 1
+    first_frame, last_frame, waited_ns = members.get("of"), members.get("to"), members.get("waited_ns")
+    count = (
+        last_frame - first_frame + 1
+        if type(first_frame) is int and type(last_frame) is int and last_frame > first_frame
+        else 1
+    )
     reason = "mcpproxy's own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
-    frames = f"frame {_scalar(first)}" if count == 1 else f"frames {_scalar(first)} to {_scalar(last)}"
+    frames = (
+        f"frame {_scalar(first_frame)}" if count == 1 else f"frames {_scalar(first_frame)} to {_scalar(last_frame)}"
+    )
     waited_text = units.duration(waited_ns) if type(waited_ns) is int and waited_ns >= 0 else "?"
     return Remark("·", f"{frames} waited {waited_text}: {reason}")
 
@@ -186,13 +192,13 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
         return None
     request, response = members.get("request"), members.get("response")
     method, target = _of(request, "method"), _of(request, "target")
-    status, by = _of(response, "status"), members.get("ended_by")
+    status, ended_by = _of(response, "status"), members.get("ended_by")
     flag_names = members.get("flags")
     flags = [flag for flag in flag_names if isinstance(flag, str)] if isinstance(flag_names, list) else []
     is_good = type(status) is int and 200 <= status < 300 and not flags
     # The stream's own line says how the client closed it, and closing it is not an error.
-    is_redirect = type(status) is int and status in REDIRECTS and by == "complete"
-    is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
+    is_redirect = type(status) is int and status in REDIRECTS and ended_by == "complete"
+    is_fine = is_good and (ended_by == "complete" or (ended_by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
     # A request that is refused on arrival, for example because of --max-connections, is not read.
@@ -203,10 +209,10 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     location = _location(members) if is_redirect else ""
     text += f" to {location}" if location else ""
     details = [*flags]
-    if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
+    if _of(response, "by") == "proxy" or (ended_by == "proxy" and status is None):
         text += " by mcpproxy"
-    elif by != "complete":
-        text += f", ended by the {_scalar(by)}"
+    elif ended_by != "complete":
+        text += f", ended by the {_scalar(ended_by)}"
     elif members.get("body_hash") and not gist_text:
         text += f", {_size(members.get('response_size'))} not stored"
     if gist_text:
@@ -243,8 +249,8 @@ def _stream(members: Mapping[str, Any]) -> Remark:
         return Remark(
             "·", "stream opened" + (f", resumed after event {_scalar(resumed_id)}" if resumed_id is not None else "")
         )
-    by = members.get("ended_by")
-    ending = "" if by == "complete" else f" by the {_scalar(by)}"
+    ended_by = members.get("ended_by")
+    ending = "" if ended_by == "complete" else f" by the {_scalar(ended_by)}"
     events = members.get("events")
     return Remark("·", f"stream ended{ending} after {count_text(events, 'event') if type(events) is int else '?'}")
 

@@ -217,8 +217,8 @@ def _group_page(group: str, group_rules: list[type[Rule]]) -> str:
             lines += ["", f"Reported instead of {', '.join(f'`{name}`' for name in rule.replaces)}."]
         if rule.follows:
             causes = ", ".join(f"`{name}`" for name in rule.follows)
-            when = "once one of these rules has reported something in the session"
-            lines += ["", f"Counted as a consequence, not listed, {when}: {causes}."]
+            condition = "once one of these rules has reported something in the session"
+            lines += ["", f"Counted as a consequence, not listed, {condition}: {causes}."]
         if rule.source:
             links = " ".join(f"<{address}>" for address in addresses(rule.source))
             lines += ["", f"Source: {rule.source} {links}".rstrip()]

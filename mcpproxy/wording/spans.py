@@ -49,13 +49,13 @@ class Style:
 def fit_spans(spans: Iterable[Span], width: int) -> tuple[list[Span], int]:
     """The spans that fit in `width` cells, the last one cut if necessary, and how many cells they take."""
     fitting_spans: list[Span] = []
-    used = 0
+    used_cells = 0
     for span in spans:
         size = cells(span.text)
-        if used + size > width:
-            cut = fit(span.text, width - used)
-            fitting_spans.append(Span(cut, span.role))
-            return fitting_spans, used + cells(cut)
+        if used_cells + size > width:
+            cut_text = fit(span.text, width - used_cells)
+            fitting_spans.append(Span(cut_text, span.role))
+            return fitting_spans, used_cells + cells(cut_text)
         fitting_spans.append(span)
-        used += size
-    return fitting_spans, used
+        used_cells += size
+    return fitting_spans, used_cells

@@ -65,8 +65,8 @@ def abandoned_kind(request: "Abandoned", capture: str = "") -> str:
     ]
     late = f" ({late_count_text(request.late)})" if request.late else ""
     times = f" {request.times:,}{late}, the longest" if request.times > 1 else ""
-    after = duration(nanoseconds(request.waited_ms))
-    return f"{sanitise(request.what, _WHAT)}{times} after {after} ({', '.join(filter(None, details))})"
+    wait_text = duration(nanoseconds(request.waited_ms))
+    return f"{sanitise(request.what, _WHAT)}{times} after {wait_text} ({', '.join(filter(None, details))})"
 
 
 def unanswered_kind(request: "Unanswered", capture: str = "") -> str:

@@ -13,14 +13,14 @@ _BREAK: Final = re.compile(r"(?<!`[<>])(?<!\d min)(?<!\d [hd])(?:(?<!\d) | (?!(?
 def wrapped(text: str, width: int) -> Iterator[str]:
     """Yields lines of at most `width` cells, broken at spaces, and within words that are longer than a line."""
     line = ""
-    used = 0
+    used_cells = 0
     for word in _words(text, width):
         size = cells(word)
-        if line and used + 1 + size > width:
+        if line and used_cells + 1 + size > width:
             yield line
-            line, used = word, size
+            line, used_cells = word, size
         else:
-            line, used = (f"{line} {word}", used + 1 + size) if line else (word, size)
+            line, used_cells = (f"{line} {word}", used_cells + 1 + size) if line else (word, size)
     yield line
 
 

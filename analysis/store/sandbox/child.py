@@ -109,8 +109,8 @@ class SandboxedConnection:
         self._reply({"ready": self._refused})
         while True:
             sql = self._queries.get()
-            used = resource.getrusage(resource.RUSAGE_SELF)
-            _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + self._processor_s, for_good=False)
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            _limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime) + self._processor_s, for_good=False)
             try:
                 self._answer(sql)
                 reply: dict[str, Any] = {"done": True}
