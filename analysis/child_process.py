@@ -219,9 +219,10 @@ class PythonChild:
         """Start a thread that passes on its messages until it ends.
 
         Args:
-            on_message: called with each message; if it raises an error because one makes no sense, the child is killed.
+            on_message: called with each message; if it raises an error because the message is invalid, the child is
+                killed.
             on_end: called at the end, with the exit status, or the negative number of the signal that killed the child,
-                and the error if its last message was too long or made no sense.
+                and the error if its last message was too long or invalid.
         """
 
         def run() -> None:

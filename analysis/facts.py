@@ -13,7 +13,7 @@ from captures.verdict import Kind
 
 
 def name_in(params: Any) -> str | None:
-    """The tool, prompt or URI that params name, directly or in a reference; None if the name is missing or empty."""
+    """The tool, prompt or URI that params name, directly or in a reference, or None if the name is missing or empty."""
     if not isinstance(params, dict):
         return None
     name = params.get("name")

@@ -5,8 +5,8 @@ become frames, and the only one where frames become messages, and messages lead 
 when its consumer asks for the next step. It keeps the state of the conversation, within the bounds of `Fold`, but no
 rows; the consumer stores what it needs from each step.
 
-The steps do not depend on how the records arrive: they are the same for a file that is followed while it grows as for
-the same file read at once.
+The steps do not depend on how the records arrive: a file that is followed while it grows gives the same steps as the
+same file read at once.
 """
 
 from collections import Counter
@@ -214,9 +214,9 @@ class Reading:
         reason = reason or self.end
         last_messages = self.fold.flush()
         open_calls = self.fold.open_calls()
-        changed = self._under_way.changed | dict.fromkeys(open_calls)
+        changed_calls = self._under_way.changed | dict.fromkeys(open_calls)
         findings = () if self._checker is None else self._checker.finish(last_messages, open_calls, reason)
-        yield Step(None, None, last_messages, changed, findings, reason)
+        yield Step(None, None, last_messages, changed_calls, findings, reason)
 
     def drop_rules(self) -> None:
         """Continue without rules, because checking takes too long."""

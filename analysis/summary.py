@@ -25,7 +25,7 @@ from captures.record import Record
 from captures.tail import STEP, Tail
 
 State: TypeAlias = Literal["live", "ended", "died"]
-"""`live`: being recorded; `ended`: closed normally; `died`: not closed, or its server failed."""
+"""`live`: being recorded; `ended`: closed normally; `died`: not closed, or its server failed (`bad_ending`)."""
 
 CLIENTS: Final = 16
 """The most clients of one capture that are kept: those that sent a message last."""

@@ -183,28 +183,28 @@ class Checker:
 
     def _look_closer(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
-        unbound = plan.plan
-        body = context.body.get(unbound.part)
+        unbound_plan = plan.plan
+        body = context.body.get(unbound_plan.part)
         if plan.members and type(body) is dict and (present_members := plan.members.intersection(body)):
             self._run(plan.calls_for(present_members), context, findings)
         raw = searchable_bytes(context.message)
         for word in plan.words:
             if raw is None or word in raw:
                 self._run(plan.worded(word), context, findings)
-        if unbound.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
+        if unbound_plan.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
             for rule, hook in plan.meta:
                 findings += self._ask(rule, hook, context, metas)
         count_before, envelope, is_known = len(findings), None, False
-        if unbound.by_envelope:
+        if unbound_plan.by_envelope:
             envelope = words_of(context, "envelope")
             is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
                 self._run(plan.by_envelope, context, findings)
-        if unbound.is_list:
+        if unbound_plan.is_list:
             self._look_at_list(plan, context, findings)
-        elif unbound.problems:
-            proves = unbound.proves_rest if is_known else unbound.proves
-            if type(body) is not dict or proves is None or not proves(body):
+        elif unbound_plan.problems:
+            proof = unbound_plan.proves_rest if is_known else unbound_plan.proves
+            if type(body) is not dict or proof is None or not proof(body):
                 self._look_at_shape(plan, context, findings)
         if envelope is not None and not is_known and len(findings) == count_before:
             plan.clean_words.add(envelope)

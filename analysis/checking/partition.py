@@ -19,7 +19,7 @@ def families(is_selected: Callable[[str], bool]) -> list[list[str]]:
     """The families of the rules that a selection needs (`rules_for`), the most expensive first.
 
     Args:
-        is_selected: whether the rule with an id is selected.
+        is_selected: returns whether the rule with an id is selected.
     """
     family_of = {rule.id: [rule.id] for rule in rules_for(is_selected)}
     first_by_test: dict[str, str] = {}
@@ -29,8 +29,8 @@ def families(is_selected: Callable[[str], bool]) -> list[list[str]]:
             if own_family is not other_family:
                 own_family += other_family
                 family_of.update(dict.fromkeys(other_family, own_family))
-    distinct = {id(family): family for family in family_of.values()}
-    return sorted(distinct.values(), key=cost_of, reverse=True)
+    distinct_families = {id(family): family for family in family_of.values()}
+    return sorted(distinct_families.values(), key=cost_of, reverse=True)
 
 
 def shares(is_selected: Callable[[str], bool], count: int) -> list[frozenset[str]]:

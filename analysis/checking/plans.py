@@ -29,7 +29,7 @@ Wants: TypeAlias = tuple[tuple[type[Rule], str], ...]
 Proof: TypeAlias = Callable[[Any], bool]
 
 MAX_CACHED_KINDS: Final = 10_000
-"""The most kinds that are cached; there may be any number, because peers can invent revisions."""
+"""The most kinds that are cached; peers can invent any number of revisions."""
 
 _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "request": ("request",),
@@ -186,11 +186,11 @@ class _HookPlans:
         self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, oddities: OddExchange
     ) -> Wants:
         """The hooks for HTTP exchanges like this one."""
-        wants = self._others.get(key)
-        if wants is None:
+        unbound_calls = self._others.get(key)
+        if unbound_calls is None:
             spoken_version, transport_version = http.revision_and_era(session), http.transported(session)
             has_start = session is not None and session.observed_start
-            wants = tuple(
+            unbound_calls = tuple(
                 (type(rule), hook)
                 for rule in self._hooks(hook, has_start, is_http=True)
                 if (not rule.exchanges or rule.exchanges & oddities)
@@ -203,17 +203,17 @@ class _HookPlans:
                 )
                 and self._concerns(rule, rule.concerns_exchange, hook, http)
             )
-            _keep(self._others, key, wants)
-        return wants
+            _keep(self._others, key, unbound_calls)
+        return unbound_calls
 
     def of_sessions(self, hook: str, has_start: bool, *, is_http: bool) -> Wants:
         """The hooks `record` or `end`, for all sessions of a kind."""
         key = (hook, has_start, is_http)
-        wants = self._others.get(key)
-        if wants is None:
-            wants = tuple((type(rule), hook) for rule in self._hooks(hook, has_start, is_http=is_http))
-            _keep(self._others, key, wants)
-        return wants
+        unbound_calls = self._others.get(key)
+        if unbound_calls is None:
+            unbound_calls = tuple((type(rule), hook) for rule in self._hooks(hook, has_start, is_http=is_http))
+            _keep(self._others, key, unbound_calls)
+        return unbound_calls
 
     def _plan(self, kind: str, context: MessageContext, method: str) -> HookPlan:
         plan = HookPlan()
@@ -306,9 +306,9 @@ class BoundHookPlans:
         )
         plan = self._messages.get(key)
         if plan is None:
-            unbound = self._hook_plans.of_messages(key, kind, context, method)
+            unbound_plan = self._hook_plans.of_messages(key, kind, context, method)
             self._note_faults()
-            plan = BoundHookPlan(unbound, self._bind)
+            plan = BoundHookPlan(unbound_plan, self._bind)
             _keep(self._messages, key, plan)
         return plan
 
@@ -342,10 +342,10 @@ class BoundHookPlans:
         self._messages.clear()
         self._others.clear()
 
-    def _calls(self, key: Hashable, wants: Callable[[], Wants]) -> Calls:
+    def _calls(self, key: Hashable, find_calls: Callable[[], Wants]) -> Calls:
         calls = self._others.get(key)
         if calls is None:
-            unbound_calls = wants()
+            unbound_calls = find_calls()
             self._note_faults()
             calls = self._bind(unbound_calls)
             _keep(self._others, key, calls)
@@ -357,10 +357,10 @@ class BoundHookPlans:
             if rule_id not in self.faults:
                 self.switch_off(rule_id, fault)
 
-    def _bind(self, wants: Wants) -> Calls:
+    def _bind(self, unbound_calls: Wants) -> Calls:
         return tuple(
             (rule := self._rule(rule_class), self._hook(rule, hook))
-            for rule_class, hook in wants
+            for rule_class, hook in unbound_calls
             if rule_class.id not in self.faults
         )
 

@@ -58,7 +58,7 @@ class Facts:
 
     @Fact
     def call(self) -> Call | None:
-        """The call that a response answers; for a request its own, once its outcome is known."""
+        """The call that a response answers; for a request, its own call once the outcome is known."""
         return None
 
     @Fact
@@ -121,7 +121,7 @@ class Facts:
 
     @Fact
     def latency_ns(self) -> int | None:
-        """How long the response took, for both halves of a call."""
+        """How long the response took; the same for the request and the response of a call."""
         return None if self.call is None else self.call.latency_ns
 
     @Fact

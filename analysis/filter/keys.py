@@ -152,7 +152,7 @@ def _words(tests: Mapping[str, Test]) -> Key:
 def _unknown_word(text: str, words: Mapping[str, object]) -> InvalidValue:
     from difflib import get_close_matches
 
-    # The time that it takes is proportional to the product of the lengths.
+    # The search takes time proportional to the product of the lengths.
     suggestions = get_close_matches(text[:20].lower(), words, 1)
     return InvalidValue(f"expected {_listed(words)}{f'; did you mean `{suggestions[0]}`?' if suggestions else ''}")
 

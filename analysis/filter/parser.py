@@ -46,7 +46,7 @@ class Filter:
 
 
 class FilterError(ValueError):
-    """Raised for an invalid expression; the text says what is wrong, and shows the expression with a caret below it."""
+    """Raised for an invalid expression; its text has the problem, the expression, and a caret below the place."""
 
     def __init__(self, wrong: str, text: str, at: int) -> None:
         """Create an error.
@@ -67,7 +67,7 @@ class FilterError(ValueError):
 
 
 def _drawn(text: str) -> str:
-    """`text` without characters that may not have their usual width, so that the caret points at the right place."""
+    """`text` with a dot for each unprintable or combining character, so that the caret points at the right place."""
     from unicodedata import category
 
     return "".join(char if char.isprintable() and category(char)[0] != "M" else "·" for char in text)
@@ -280,7 +280,7 @@ class _Parser:
 def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
-    # The time that it takes is proportional to the product of the lengths.
+    # The search takes time proportional to the product of the lengths.
     suggestions = get_close_matches(name[:20].lower(), KEYS, 1)
     hint = f"did you mean `{suggestions[0]}`? Quotes" if suggestions else f"keys are {', '.join(KEYS)}; quotes"
     return f"`{name:.20}` is not a key; {hint} make it text to search for"

@@ -16,7 +16,7 @@ CHILD: Final = "analysis.json_schema.judge"
 PATIENCE_S: Final = 10.0
 """The wall-clock time for one question, including a start of the child if needed; then the child is abandoned."""
 DEATHS: Final = 50
-"""How many children may die, plus one for every thousand answers."""
+"""How many children may die; one more may die for every thousand answers."""
 MAX_QUESTION_BYTES: Final = 4 << 20
 """The most bytes of a question."""
 

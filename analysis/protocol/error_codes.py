@@ -1,6 +1,6 @@
 """The error codes of JSON-RPC and MCP, one row each: the number, the name, the revisions that have it, and its meaning.
 
-Other code and SQL use the names from here, never the digits.
+Other code and SQL use these names, never the numbers.
 """
 
 from typing import Final, NamedTuple
@@ -27,7 +27,7 @@ REQUEST_CANCELLED: Final = -32800
 
 
 class ErrorCode(NamedTuple):
-    """One code."""
+    """One error code."""
 
     code: int
     name: str
@@ -74,10 +74,10 @@ def _from_to(lowest: int, highest: int) -> range:
 
 
 JSONRPC_RANGE: Final = _from_to(-32768, -32100)
-"""Reserved for JSON-RPC itself."""
+"""The codes reserved for JSON-RPC itself."""
 SERVER_RANGE: Final = _from_to(-32099, -32000)
-"""Left to servers by JSON-RPC; 2026-07-28 divides it into the next two ranges."""
+"""The codes that JSON-RPC leaves to servers; 2026-07-28 divides them into the next two ranges."""
 MCP_RANGE: Final = _from_to(-32099, -32020)
-"""Reserved for MCP since 2026-07-28."""
+"""The codes reserved for MCP since 2026-07-28."""
 LEGACY_RANGE: Final = _from_to(-32019, -32000)
-"""Left to implementations, with no common meaning, since 2026-07-28."""
+"""The codes left to implementations since 2026-07-28, without a common meaning."""

@@ -156,7 +156,7 @@ def _shape_of_arms(arms: list[Declaration], rank: int) -> Shape | None:
 
 
 def _name(key: str) -> str:
-    """The name of a type, from its key in the table: most names exist in both eras."""
+    """The name of a type, without the era in its key: most names exist in both eras."""
     return key.partition("/")[2]
 
 

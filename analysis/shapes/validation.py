@@ -146,17 +146,17 @@ def _refused(error: Any, shape: "Shape", value: object, collector: "ProblemColle
     """Yields the problems in members that the revision has and the era's types refuse, one per new place."""
     if not hasattr(error, "errors"):
         return
-    reported = {problem.pointer for problem in collector.problems}
+    reported_pointers = {problem.pointer for problem in collector.problems}
     for refusal in error.errors(include_input=False, include_url=False, include_context=False):
         path_and_text = _place(shape, value, refusal["loc"], refusal["type"])
         if path_and_text is None:
             continue
         path, text = path_and_text
         pointer = pointer_of(collector.at, path)
-        if pointer not in reported:
-            reported.add(pointer)
+        if pointer not in reported_pointers:
+            reported_pointers.add(pointer)
             yield Problem(pointer, text)
-        if len(reported) > MAX_PROBLEMS:
+        if len(reported_pointers) > MAX_PROBLEMS:
             return
 
 

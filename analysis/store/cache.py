@@ -42,7 +42,7 @@ BLOCK: Final = 16 << 10
 SMALLEST: Final = 128 << 10
 """The smallest capture with a file, in bytes. Reading a smaller one is faster than opening a file in the cache."""
 SMALLEST_GROWING: Final = 3 << 20
-"""The same for a capture that is growing, whose file is useful only until the next record is written."""
+"""The smallest growing capture with a file, in bytes. Its file is useful only until the next record is written."""
 MEMORY: Final = 512_000_000
 """The bytes of memory that DuckDB may use while a file is created; the rest goes to the disk. Without this limit, all
 rows would stay in memory until they are committed: a kilobyte for each frame."""
@@ -67,7 +67,7 @@ class _State(NamedTuple):
     """Everything that its rows depend on."""
     is_growing: bool
     size: int
-    """Bytes of its files."""
+    """The total size of its files, in bytes."""
 
 
 def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
@@ -200,10 +200,10 @@ def delete_damaged(files: Iterable[Path], error: Exception) -> bool:
     """
     if _DAMAGED.search(str(error)) is None:
         return False
-    damaged = [file for file in files if not _is_sound(file)]
-    for file in damaged:
+    damaged_files = [file for file in files if not _is_sound(file)]
+    for file in damaged_files:
         discard(file)
-    return bool(damaged)
+    return bool(damaged_files)
 
 
 def _is_sound(file: Path) -> bool:

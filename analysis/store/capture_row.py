@@ -16,7 +16,7 @@ class CaptureCounts:
     """Counts that a load keeps in addition to those of the fold."""
 
     def __init__(self) -> None:
-        """Start with nothing counted."""
+        """Create counts of 0."""
         self.frames = self.bytes = self.damage = 0
         self.lost = 0
         """Records known to be lost, except for numbers without a record."""

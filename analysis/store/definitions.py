@@ -43,9 +43,11 @@ def definitions_in(result: object) -> Iterator[Definition]:
 
 def _definition(tool: dict[str, Any], text: str) -> Definition:
     try:
-        canonical = orjson.dumps(tool, option=orjson.OPT_SORT_KEYS)
+        canonical_json = orjson.dumps(tool, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
-        canonical = orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS)
+        canonical_json = orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS)
     annotations = tool.get("annotations")
     title = tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
-    return Definition(tool["name"], title, text, len(text.encode()), blake2b(canonical, digest_size=16).hexdigest())
+    return Definition(
+        tool["name"], title, text, len(text.encode()), blake2b(canonical_json, digest_size=16).hexdigest()
+    )

@@ -50,11 +50,11 @@ def spark_views() -> dict[str, str]:
     """
     folder = files(__package__) / "views" / "spark"
     texts = {}
-    for name, common in view_texts().items():
+    for name, common_text in view_texts().items():
         variant = folder / f"{name}.sql"
-        text = sql_of(variant) if variant.is_file() else COMMENTS.sub("", common)
+        text = sql_of(variant) if variant.is_file() else COMMENTS.sub("", common_text)
         statement = _HEAD.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
-        texts[name] = f"{_description(common)}\n{statement[statement.index('create or') :]}"
+        texts[name] = f"{_description(common_text)}\n{statement[statement.index('create or') :]}"
     return texts
 
 

@@ -72,10 +72,10 @@ class Tables:
     """The tables of one connection while rows are added to them."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
-        """Create a `Tables` without rows.
+        """Begin a transaction, with no waiting rows.
 
         Args:
-            connection: a connection with the tables in the current schema and without a transaction: one begins here.
+            connection: a connection with the tables in the current schema and without an open transaction.
             only: the tables that get rows; None for all. Each costs some milliseconds, even for a single row.
         """
         self._only = only

@@ -51,7 +51,7 @@ class Loader:
         """Create a loader that has loaded nothing yet.
 
         Args:
-            connection: a connection with the tables in the current schema and without a transaction: one begins here.
+            connection: a connection with the tables in the current schema and without an open transaction.
             only: the tables that are filled; None for all.
         """
         self._tables = Tables(connection, only)
@@ -204,7 +204,7 @@ class _Load:
                 else:
                     counts.lost += 1
                     continue
-                if not offset:  # the next segment
+                if not offset:  # the first record of the next segment
                     self._read_before += self._read
                 self._last = item
             yield item

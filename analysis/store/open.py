@@ -44,7 +44,7 @@ SMALL: Final = 8 << 20
 
 
 class Source(NamedTuple):
-    """Where the rows of one capture are."""
+    """The source of one capture's rows."""
 
     path: Path
     """The capture."""
@@ -55,7 +55,7 @@ class Source(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Where the rows of several captures are."""
+    """The sources of several captures' rows."""
 
     readable: list[Source]
     refused: list[tuple[Path, Exception]]
@@ -70,7 +70,7 @@ class CaptureState(NamedTuple):
     capture: Capture
     source: Source
     size: int
-    """Bytes of all its segments."""
+    """The total size of its segments, in bytes."""
 
 
 class Deduplicated(NamedTuple):
@@ -278,21 +278,21 @@ def _cached(
         for source, size in sized_sources
     ]
     cached_ids = {source.id for source in cached_sources if source.database is not None}
-    missing = {
+    missing_sizes = {
         source.id: size for source, size in sized_sources if size >= cache.SMALLEST and source.id not in cached_ids
     }
     keep = {source.database for source in cached_sources if source.database is not None}
     tasks = [
-        cache_workers.Task(source.path, source.id, missing[source.id])
+        cache_workers.Task(source.path, source.id, missing_sizes[source.id])
         for source in cached_sources
-        if source.id in missing
+        if source.id in missing_sizes
     ]
     results = _filled(tasks, keep, findings=findings, progress=progress, memory=memory)
-    steps, duckdb_memory = _Steps(progress, sum(missing.values())), cache_workers.duckdb_memory(memory)
+    steps, duckdb_memory = _Steps(progress, sum(missing_sizes.values())), cache_workers.duckdb_memory(memory)
     steps.done(sum(source.task.size for source in results.values()))
     readable: list[Source] = []
     for source in cached_sources:
-        if source.id not in missing:
+        if source.id not in missing_sizes:
             readable.append(source)
             continue
         file = None
@@ -305,7 +305,7 @@ def _cached(
                 file = cache.store(
                     source.path, source.id, findings=findings, keep=keep, progress=steps.report, memory=duckdb_memory
                 )
-                steps.done(missing[source.id])
+                steps.done(missing_sizes[source.id])
         except CaptureError as error:
             refused.append((source.path, error))
             continue
@@ -355,19 +355,19 @@ def prepare(
     """
     connection.execute(create_statements())
     _create_views(connection)
-    attached, copied, unattached = _sort_by_access(connection, list(readable))
-    if attached and (copied or unattached):
+    attached_names, copied_names, unattached_sources = _sort_by_access(connection, list(readable))
+    if attached_names and (copied_names or unattached_sources):
         connection.execute("create schema rest")
         connection.execute("use memory.rest")
         connection.execute(create_statements())
-    for name in copied:
+    for name in copied_names:
         for table in _wanted(findings=findings):
             connection.execute(copy_statement(f"{name}.{table}", table))
         connection.execute(f"detach {name}")
-    refused = _read(connection, unattached, findings=findings, progress=progress) if unattached else []
+    refused = _read(connection, unattached_sources, findings=findings, progress=progress) if unattached_sources else []
     connection.execute("use memory.main")
-    if attached:
-        names = [*attached, *(["memory.rest"] if copied or unattached else [])]
+    if attached_names:
+        names = [*attached_names, *(["memory.rest"] if copied_names or unattached_sources else [])]
         _unite(connection, names, _wanted(findings=findings))
     return refused
 
@@ -400,7 +400,7 @@ def _sort_by_access(
     connection: duckdb.DuckDBPyConnection, readable: list[Source]
 ) -> tuple[list[str], list[str], list[Source]]:
     """Attach the cache files; return the names to keep attached, the names to be copied, and the sources to be read."""
-    attached, copied, unattached = list[str](), list[str](), list[Source]()
+    attached_names, copied_names, unattached_sources = list[str](), list[str](), list[Source]()
     files = sorted(
         ((total_size([source.database]), source) for source in readable if source.database is not None), reverse=True
     )
@@ -408,12 +408,12 @@ def _sort_by_access(
         assert source.database is not None
         name = f"cache_{number}"
         if not _attach(connection, name, source.database):
-            unattached.append(source)
+            unattached_sources.append(source)
         elif number <= MAX_ATTACHED_SMALL_FILES or size > SMALL:
-            attached.append(name)
+            attached_names.append(name)
         else:
-            copied.append(name)
-    return attached, copied, unattached + [source for source in readable if source.database is None]
+            copied_names.append(name)
+    return attached_names, copied_names, unattached_sources + [source for source in readable if source.database is None]
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:

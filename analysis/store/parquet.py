@@ -63,7 +63,7 @@ def write_parquet(
 
 
 def of_disk(error: duckdb.Error) -> OSError | None:
-    """Returns the disk error that caused an error of DuckDB, or None; DuckDB's message names files that are gone."""
+    """Returns the disk error behind an error of DuckDB, or None. DuckDB's message names files that no longer exist."""
     number = next((number for number in _OF_DISKS if os.strerror(number) in str(error)), None)
     return None if number is None else OSError(number, os.strerror(number))
 

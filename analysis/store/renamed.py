@@ -39,7 +39,7 @@ def tables_in(sql: str, tables: Iterable[str], qualifier: str = "") -> list[str]
 
 
 def words(sql: str, *other_kinds: duckdb.token_type) -> list[str]:
-    """The names, keywords and tokens of `other_kinds` kinds in a query, in lower case and without quotes."""
+    """The names and keywords in a query, and its tokens of `other_kinds`, in lower case and without quotes."""
     raw = sql.encode()
     tokens = duckdb.tokenize(sql)
     ends = [start for start, _ in tokens[1:]] + [len(raw)]

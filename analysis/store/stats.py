@@ -1,4 +1,4 @@
-"""The figures of `mcpproxy stats`, which answer the four questions, and the next ones, for a set of captures.
+"""The figures with which `mcpproxy stats` answers its questions about a set of captures.
 
 All SQL is part of this program: nothing from a capture or from user input ever becomes part of a statement, so it needs
 no sandbox. A hostile capture can only be large, and memory is bounded.

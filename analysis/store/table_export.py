@@ -154,9 +154,9 @@ def _exported(
     with ExitStack() as undo:
         _make_folder(place, undo)
         sweep(place, _PRIVATE)
-        with private_folder(place, _PRIVATE) as private:
+        with private_folder(place, _PRIVATE) as private_path:
             # DuckDB may take a relative path for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
-            folder = os.path.abspath(private)
+            folder = os.path.abspath(private_path)
             with spilling_into(folder) as connection:
                 refused = prepare(connection, readable, findings=findings, progress=progress)
                 losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
@@ -294,15 +294,15 @@ def _database(
     connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
     connection.execute("use export")
     create(connection)
-    left_out = [name for name in TABLE_NAMES if name not in tables]
+    omitted_tables = [name for name in TABLE_NAMES if name not in tables]
     for text in view_texts().values():
-        if not any(re.search(rf"\b{name}\b", text) for name in left_out):
+        if not any(re.search(rf"\b{name}\b", text) for name in omitted_tables):
             connection.execute(text)
     rows = 0
     for table, source in tables.items():
         connection.execute(copy_statement(source, table))
         rows += _count(connection, table)
-    for table in left_out:
+    for table in omitted_tables:
         connection.execute(f"drop table {table}")
     connection.execute("use memory.main")
     connection.execute("detach export")

@@ -70,7 +70,7 @@ def without(value: Any, *names: str) -> Pairs:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array; objects are lists, too."""
+    """Whether a value is an array; an object is also a list, but not an array."""
     return isinstance(value, list) and not isinstance(value, Pairs)
 
 
@@ -80,7 +80,7 @@ def name_text(name: str) -> str:
 
 
 def scalar(value: Any) -> str:
-    """A value in one line; a string that looks like another value is quoted."""
+    """A value on one line; a string that looks like another value is quoted."""
     if isinstance(value, str):
         is_clear = value.strip() == value and not _OTHER_JSON.fullmatch(value)
         return value if is_clear else quoted(value)

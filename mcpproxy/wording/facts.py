@@ -81,8 +81,8 @@ def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
     """
     status, response = status_of(call, waited_ns), call.response
     if response is not None:
-        silence = _silence(response, call.request.method) if call.outcome is Outcome.RESULT else ""
-        return Fact("outcome", status._replace(verdict=f"{status.verdict}{silence}").word, status.is_bad)
+        missing_content = _silence(response, call.request.method) if call.outcome is Outcome.RESULT else ""
+        return Fact("outcome", status._replace(verdict=f"{status.verdict}{missing_content}").word, status.is_bad)
     if call.request.method in ENDLESS and call.cancelled_seq is None:
         return None
     return Fact("outcome", status.word + status.text, status.is_bad)
@@ -96,16 +96,16 @@ def outcome_facts(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
     yield from filter(None, (fact, cancellation(call)))
 
 
-def related_facts(message: Message, meaning: Meaning, unread: Request | None = None) -> Iterator[Fact]:
+def related_facts(message: Message, meaning: Meaning, unread_request: Request | None = None) -> Iterator[Fact]:
     """What the page of a message that is not a request says about other messages.
 
     Args:
         message: the message.
         meaning: what it means.
-        unread: for a response that its client cannot have read: the request that it would have answered.
+        unread_request: for a response that its client cannot have read: the request that it would have answered.
     """
     if isinstance(message, Response):
-        yield _answers(message, meaning, unread)
+        yield _answers(message, meaning, unread_request)
     elif isinstance(message, Invalid):
         yield Fact("problem", message.reason, is_bad=True)
     elif meaning.cancels is not None:
@@ -130,14 +130,14 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
         yield from related_facts(message, meaning_of(context), context.request)
 
 
-def _answers(response: Response, meaning: Meaning, unread: Request | None) -> Fact:
+def _answers(response: Response, meaning: Meaning, unread_request: Request | None) -> Fact:
     """What a response answers; if it answers nothing, why, and what it would mean."""
     call = meaning.call
     fact = None if call is None else outcome(call)
     if call is not None and fact is not None:
         return Fact("answers", f"frame {call.request.seq} after {_latency(call)}: {fact.text}", fact.is_bad)
-    if unread is not None:
-        reason = f"its client cannot have read it, so frame {unread.seq} has no answer"
+    if unread_request is not None:
+        reason = f"its client cannot have read it, so frame {unread_request.seq} has no answer"
         return Fact("answers", f"nothing: {reason}", is_bad=True)
     status = answer(response, meaning)
     return Fact("answers", f"nothing: {status.word}, {status.text}", is_bad=True)

@@ -14,8 +14,7 @@ from mcpproxy.wording.statuses import Status, answer
 from mcpproxy.wording.values import EXCERPT
 
 Kind: TypeAlias = Literal["request", "response", "notification", "batch", "aside", "invalid"]
-"""`aside` is a frame that is not a message but breaks no rule by that; `invalid` is any other frame that is not a
-message."""
+"""`aside` is a frame that is allowed not to be a message; `invalid` is any other frame that is not a message."""
 CONVERTED: Final = "id/type-changed"
 """The rule broken by a response whose id has a different JSON type from the id of its request. Most clients do not
 match the two and keep waiting, although a line shows them as a pair."""

@@ -16,7 +16,7 @@ def nearest(name: str, known_names: Iterable[str], likeness: float = 0.6) -> str
     Args:
         name: any text.
         known_names: the names to choose from.
-        likeness: how much of the two must agree, from 0 to 1.
+        likeness: the share of the two names that must agree, from 0 to 1.
     """
     by_case = {known_name.lower(): known_name for known_name in known_names}
     matches = get_close_matches(name[:NAME].lower(), by_case, 1, likeness)
@@ -24,6 +24,6 @@ def nearest(name: str, known_names: Iterable[str], likeness: float = 0.6) -> str
 
 
 def hint(name: str, known_names: Iterable[str]) -> str:
-    """The text that an error adds to an unknown name: ` (did you mean check?)`, or an empty string."""
+    """The text that an error about an unknown name appends: ` (did you mean check?)`, or an empty string."""
     suggestion = nearest(name, known_names)
     return "" if suggestion is None else f" (did you mean {sanitise(suggestion, NAME)}?)"

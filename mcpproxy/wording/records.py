@@ -41,7 +41,7 @@ class Remark(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """All of it in one line."""
+        """The text and the detail on one line."""
         return f"{self.text}  {self.detail}" if self.detail else self.text
 
 
@@ -231,7 +231,7 @@ def _location(members: Mapping[str, Any]) -> str:
 
 
 def _said(members: Mapping[str, Any]) -> str:
-    """The gist of a response that is not a message, in one line."""
+    """The gist of a response that is not a message, on one line."""
     text, oauth = members.get("response_text"), members.get("oauth")
     if isinstance(oauth, dict):
         text = _of(oauth, "error_description") or _of(oauth, "error")

@@ -48,7 +48,7 @@ _NOTICE: Final = "This page is generated from the rules."
 
 
 def marks(rule: type[Rule]) -> str:
-    """The letters of `MARKS` that hold for a rule."""
+    """The letters of `MARKS` that apply to a rule."""
     return "".join(letter for letter, (attribute, _) in MARKS.items() if getattr(rule, attribute))
 
 
@@ -85,7 +85,7 @@ def summary_of(rule: type[Rule]) -> str:
 
 
 def sections(rule: type[Rule]) -> Iterator[tuple[str, str]]:
-    """The other parts of the page with their headings, each in one line."""
+    """The other parts of the page with their headings, each on one line."""
     for paragraph in page(rule).split("\n\n")[1:]:
         text = " ".join(paragraph.split())
         heading = _HEADING.match(text)
@@ -117,18 +117,18 @@ def addresses(source: str) -> list[str]:
             urls[_JSON_RPC] = None
         elif name.startswith("WHATWG SSE"):
             urls[_EVENT_STREAMS] = None
-        elif sep := _SEP.fullmatch(name):
-            urls[f"{_PROPOSALS}/{sep['number']}"] = None
-        elif rfc := _RFC.fullmatch(name):
-            urls[f"https://www.rfc-editor.org/rfc/rfc{rfc['number']}#section-{rfc['section']}"] = None
-        elif dated := _DATED.fullmatch(name):
+        elif sep_match := _SEP.fullmatch(name):
+            urls[f"{_PROPOSALS}/{sep_match['number']}"] = None
+        elif rfc_match := _RFC.fullmatch(name):
+            urls[f"https://www.rfc-editor.org/rfc/rfc{rfc_match['number']}#section-{rfc_match['section']}"] = None
+        elif specification_match := _DATED.fullmatch(name):
             folder = ""
-            for page_name in (dated["page"], *pages):
+            for page_name in (specification_match["page"], *pages):
                 # A page without a folder is in that of the previous page, except these, which are at the top level.
                 is_top_level = "/" in page_name or page_name.partition(" ")[0] in ("schema", "changelog", "deprecated")
                 path = page_name if is_top_level else f"{folder}/{page_name}"
                 folder = path.rpartition("/")[0]
-                urls[_address(dated["revision"], path)] = None
+                urls[_address(specification_match["revision"], path)] = None
     return list(urls)
 
 

@@ -20,10 +20,10 @@ class Span(NamedTuple):
 
 
 class Style:
-    """Colours or none. Colour is never the only carrier of a meaning."""
+    """Draws text with or without colours. Colour is never the only carrier of a meaning."""
 
     def __init__(self, *, colour: bool = False) -> None:
-        """If `colour` is false, only the text itself is written."""
+        """If `colour` is false, paint only the text itself."""
         self.colour = colour
 
     @classmethod

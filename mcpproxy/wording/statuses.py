@@ -1,4 +1,4 @@
-"""Status: what became of a call, in a word and an explanation. All commands, reports and screens take it from here."""
+"""Status: what became of a call, in a word and an explanation, for all commands, reports and screens."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

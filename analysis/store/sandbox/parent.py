@@ -62,7 +62,7 @@ class QueryRows:
         self.columns = columns
         """The columns; empty if the statement returns no rows."""
         self.until_s = until_s
-        """The deadline on the monotonic clock, not including any time of the consumer that does not count."""
+        """The deadline on the monotonic clock, as it was when the query began."""
         self._rows = rows
 
     def __iter__(self) -> Iterator[tuple[Value, ...]]:
