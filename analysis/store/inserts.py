@@ -60,7 +60,7 @@ _JOINED: Final = f"""
         capture, session, {_LAST},
         min(ready_ns) as ready_ns, max(last_ns) as last_ns, sum(frames) as frames, sum(requests) as requests
     from sessions group by all having count(*) > 1
-"""  # noqa: S608 - names are ours
+"""  # noqa: S608 - no part is untrusted
 _REPLACED: Final = """
     delete from sessions where (capture, session) in (select (capture, session) from temp.new_split);
     insert into sessions by name select * from temp.new_split;
@@ -134,7 +134,7 @@ class Tables:
         """Delete all rows of a capture."""
         self.flush()
         for name in TABLE_NAMES:
-            self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - names are ours
+            self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - no part is untrusted
         if self._has_stalls:
             self._connection.execute("delete from temp.new_stalls where capture = ?", [capture])
 

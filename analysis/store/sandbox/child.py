@@ -114,7 +114,7 @@ class SandboxedConnection:
             try:
                 self._answer(sql)
                 reply: dict[str, Any] = {"done": True}
-            except Exception as error:  # noqa: BLE001 - whatever a statement makes DuckDB raise is an answer
+            except Exception as error:  # noqa: BLE001 - any exception that a statement causes is an answer
                 reply = {"error": self._explained(error, sql)}
             # Before the reply: the parent may send the next request as soon as it has received that.
             self._is_idle.set()
