@@ -1,6 +1,7 @@
 """Analysis of captures: turns frames into messages, exchanges, sessions and findings.
 
-Imports `captures` but nothing from `mcpproxy`; never raises because of its input; loads no module until a name is used.
+The package imports `captures` but nothing from `mcpproxy`. It never raises because of its input, and loads no module
+until one of its names is used.
 """
 
 from importlib import import_module
@@ -63,7 +64,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return the object called `name`; loads its module on first use."""
+    """Return the object called `name`, and load its module on first use."""
     if name == "Fold":
         warn("analysis.Fold will go in the next version; use analysis.read, which does its work", DeprecationWarning, 2)
         return import_module("analysis.conversation.fold").Fold

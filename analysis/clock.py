@@ -1,10 +1,10 @@
-"""How long ago something was, and how long a capture has lasted, by the wall clock."""
+"""The time since a moment, and the duration of a capture, by the wall clock."""
 
 import time
 
 
 def since_ns(wall_ns: int | None) -> int:
-    """How long ago a moment was; 0 if that is unknown or in the future."""
+    """How long ago a moment was; 0 if the moment is unknown or in the future."""
     return max(0, time.time_ns() - wall_ns) if wall_ns is not None else 0
 
 

@@ -1,4 +1,4 @@
-"""What a filter selects in a whole capture: how a request ends is known only after its message was read."""
+"""Applies a filter to a whole capture: how a request ends is known only after its message has been read."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from analysis.reading import Reading, Step
 from captures.frame import Frame
 
 _Key = tuple[int, int | None]
-"""Number of the first frame of a message, and its place in a batch; -1 for the batch as a whole."""
+"""The number of a message's first frame, and its position in its batch; -1 for the batch as a whole."""
 
 
 def selected_at_the_end(only: Filter, reading: Reading) -> Filter:
-    """Returns a filter that selects the same messages, but knows how each request ended.
+    """Returns a filter that selects messages by the final outcome of each request.
 
     Args:
         only: the filter.
-        reading: a reading of the capture, not yet begun.
+        reading: a reading of the capture that has not begun yet.
     """
     selection = _Selection(only)
     for step in reading.to_end():
         selection.on_step(step)
-    chosen = selection.chosen
-    return replace(only, matches=lambda facts: _key_of(facts) in chosen)
+    selected_keys = selection.chosen
+    return replace(only, matches=lambda facts: _key_of(facts) in selected_keys)
 
 
 def calls(path: Path | str, only: str = "") -> Iterator[Call]:
-    """The calls of a capture, each once: when it is over, or at the end of the capture.
+    """Yields each call of a capture once: when it is over, or at the end of the capture.
 
     Args:
         path: the capture.
@@ -43,10 +43,10 @@ def calls(path: Path | str, only: str = "") -> Iterator[Call]:
         CaptureError: the capture cannot be read.
         FilterError: the filter is invalid.
     """
-    chosen = parse(only) if only else None
+    parsed_filter = parse(only) if only else None
     for step in Reading(path).to_end():
         for call in step.changed:
-            if (call.is_over or step.end is not None) and (chosen is None or matches(chosen, call)):
+            if (call.is_over or step.end is not None) and (parsed_filter is None or matches(parsed_filter, call)):
                 yield call
 
 
@@ -64,9 +64,9 @@ def _key_of(facts: Facts) -> _Key | None:
 
 
 class _Selection:
-    """What the filter selects.
+    """The messages that a filter selects.
 
-    Memory grows with that, and with the last `MAX_OPEN_REQUESTS` requests without a response.
+    Memory grows with their number; in addition, up to `MAX_OPEN_REQUESTS` requests without a response are kept.
     """
 
     def __init__(self, only: Filter) -> None:
@@ -92,15 +92,15 @@ class _Selection:
         if isinstance(message, Request):
             self._open[message.seq, message.index] = context
             if len(self._open) > MAX_OPEN_REQUESTS:
-                # The fold has forgotten it as well, or soon will: nothing more will be known of it.
+                # The fold has forgotten it as well, or soon will, so its outcome will not change.
                 oldest = self._open.pop(next(iter(self._open)))
                 self._choose(facts_of(oldest, oldest.call if oldest.call is not None and oldest.call.settled else None))
             return
         self._choose(facts_of(context))
         if context.answered is not None:
-            asked = self._open.pop((context.answered.request.seq, context.answered.request.index), None)
-            if asked is not None:
-                self._choose(facts_of(asked, context.answered))
+            request_context = self._open.pop((context.answered.request.seq, context.answered.request.index), None)
+            if request_context is not None:
+                self._choose(facts_of(request_context, context.answered))
 
     def _choose(self, facts: Facts) -> None:
         if self._only.matches(facts):

@@ -27,7 +27,7 @@ _UUID: Final = re.compile(
 
 
 class BaselineError(ValueError):
-    """A line is not a finding; the text says which line, and what was expected."""
+    """Raised if a line of a baseline is not a finding; the text names the line and says what was expected."""
 
 
 def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
@@ -73,8 +73,8 @@ def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     by_fingerprint: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            mark, row = _entry(line, number)
-            by_fingerprint.setdefault(mark, row)
+            key, row = _entry(line, number)
+            by_fingerprint.setdefault(key, row)
             if len(by_fingerprint) > MAX_FINGERPRINTS:
                 raise BaselineError(f"line {number}: expected at most {MAX_FINGERPRINTS:,} different findings")
     return by_fingerprint
@@ -82,7 +82,7 @@ def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
 
 def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     try:
-        # Not by orjson: a finding may contain a lone surrogate from a peer, which must not spoil the others.
+        # orjson rejects lone surrogates. A finding may contain one from a peer, and must not invalidate the baseline.
         row = json.loads(line)
     except (ValueError, RecursionError):
         raise BaselineError(f"line {number}: expected JSON, as `check --format json` prints it") from None

@@ -1,10 +1,10 @@
 """Checker: turns the messages of a capture into findings, by the rules that apply to each.
 
 Only `analysis.reading` creates a checker. Sans-IO and streaming: `check`, `advance` and `finish` return the findings
-that are now certain, in the order of `place_of`. Decisions depend only on the bytes and times in the capture, and what
-a rule finds does not depend on which others run, except those that replace its findings (`shares`). The rules for a
-message are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply costs
-nothing.
+that are now certain, in the order of `place_of`. Decisions depend only on the bytes and times in the capture. The
+findings of a rule do not depend on which other rules run, except those that replace its findings (`shares`). The rules
+for a message are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply
+costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
@@ -52,30 +52,32 @@ class Rules(NamedTuple):
     costs: Costs | None = None
     """Records the cost of each rule; None to measure nothing."""
     is_cause: Callable[[Finding], bool] | None = None
-    """Whether the findings that follow from a given one may be counted under it, because it is itself reported; None if
-    that holds for all."""
+    """Whether the findings that follow from a finding may be counted under it, because it is itself reported; None if
+    this holds for every finding."""
 
 
 class Checker:
-    """Runs rules over one capture, whose messages are interpreted elsewhere."""
+    """Runs rules over the messages of one capture, which the caller's fold interprets."""
 
-    def __init__(self, fold: Fold, chosen: Rules | None = None) -> None:
-        """Create a checker for a capture, of which no item has been processed yet.
+    def __init__(self, fold: Fold, selection: Rules | None = None) -> None:
+        """Create a checker for a capture of which no item has been processed yet.
 
         Args:
             fold: the state of the conversation, which the caller keeps up to date.
-            chosen: the rules; None for all.
+            selection: the rules and the callbacks; None for all rules.
         """
-        picked, shown, costs, is_cause = chosen or Rules()
-        self._shown, self._is_cause = shown, is_cause
+        selected_rules, on_message, costs, is_cause = selection or Rules()
+        self._shown, self._is_cause = on_message, is_cause
         self._fold = fold
         self.counts: Counter[tuple[str, int, str]] = Counter()
         """The number of violations of rules that report only the first one, by rule, session and side."""
         self.followers: Counter[tuple[str, int, str]] = Counter()
-        """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
+        """The number of findings that follow from a cause, by the rule and session of the cause, and their own rule."""
         self._causes: BoundedDict[int, dict[str, None]] = BoundedDict(SESSIONS)
         """The rules that have reported a cause, by session."""
-        self._bound = BoundHookPlans(rules().values() if picked is None else picked, costs, self._prepare)
+        self._bound = BoundHookPlans(
+            rules().values() if selected_rules is None else selected_rules, costs, self._prepare
+        )
         self._timers: list[tuple[int, int, Rule, DeferredCheck]] = []
         self._timer_count = 0
         self._watching: dict[int, dict[Rule, None]] = {}
@@ -88,7 +90,7 @@ class Checker:
     # ---- inputs
 
     def is_due(self, item: Frame | Record | Damage) -> bool:
-        """Whether `advance` must be called before the fold processes an item: checks may be due by then."""
+        """Whether `advance` must be called before the fold processes an item, because deferred checks may be due."""
         return bool(self._timers) and not isinstance(item, Damage)
 
     def check(
@@ -97,15 +99,15 @@ class Checker:
         """Check the next item of a capture, which the fold has already processed.
 
         Args:
-            item: what was read.
-            messages: what it completes.
-            due: the findings of `advance` to the time of the item, if any.
+            item: the item.
+            messages: the messages that it completes.
+            due: the findings that `advance` returned for the time of the item, if any.
         """
         findings = [] if due is None else due
         if len(messages) == 1:
-            reported = self._look_at(messages[0])
-            if reported:
-                findings += self._settled(reported)
+            new_findings = self._look_at(messages[0])
+            if new_findings:
+                findings += self._settled(new_findings)
         elif messages:
             findings += self._check(messages, item)
         if isinstance(item, Record):
@@ -116,35 +118,38 @@ class Checker:
         """Advance capture time to `t_ns`, and run the checks that were deferred until then."""
         findings: list[Finding] = []
         while self._timers and self._timers[0][0] <= t_ns:
-            _, _, rule, ask = heapq.heappop(self._timers)
-            findings += self._ask(rule, ask)
+            _, _, rule, callback = heapq.heappop(self._timers)
+            findings += self._ask(rule, callback)
         return sorted(self._settled(findings), key=place_of)
 
     def finish(
-        self, rest: tuple[MessageContext, ...], left: Iterable[Call], reason: Literal["closed", "killed", "open"]
+        self,
+        last_messages: tuple[MessageContext, ...],
+        open_calls: Iterable[Call],
+        reason: Literal["closed", "killed", "open"],
     ) -> list[Finding]:
         """End the capture.
 
         Args:
-            rest: the messages that only the end of the capture completes.
-            left: the calls without a response.
+            last_messages: the messages that only the end of the capture completes.
+            open_calls: the calls without a response.
             reason: whether the capture was closed, stops without a `close` record, or is still being written.
         """
         findings: list[Finding] = []
-        if rest:
-            findings += self._check(rest, None)
+        if last_messages:
+            findings += self._check(last_messages, None)
         findings += self.advance(self._fold.t_ns)
-        ended: list[Finding] = []
+        end_findings: list[Finding] = []
         by_session: dict[int, list[Call]] = {}
-        for call in left:
+        for call in open_calls:
             if call.session is not None:
                 by_session.setdefault(call.session.number, []).append(call)
         for session in self._fold.routing.open():
-            own = tuple(by_session.get(session.number, ()))
-            ending = CaptureEnd(reason, self._fold.t_ns, own, is_clear=self._fold.is_clear)
+            session_calls = tuple(by_session.get(session.number, ()))
+            capture_end = CaptureEnd(reason, self._fold.t_ns, session_calls, is_clear=self._fold.is_clear)
             for rule, hook in self._bound.of_session("end", session):
-                ended += self._ask(rule, hook, session, ending)
-        return sorted(findings + self._settled(ended), key=place_of)
+                end_findings += self._ask(rule, hook, session, capture_end)
+        return sorted(findings + self._settled(end_findings), key=place_of)
 
     # ---- calling the rules
 
@@ -153,9 +158,9 @@ class Checker:
         for message in contexts:
             findings += self._settled(self._look_at(message))
         if len(contexts) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not contexts[0].is_repeat:
-            reported: list[Finding] = []
-            self._run(self._bound.of_message("batch", contexts[0], "").usual, contexts, reported)
-            findings += self._settled(reported)
+            batch_findings: list[Finding] = []
+            self._run(self._bound.of_message("batch", contexts[0], "").usual, contexts, batch_findings)
+            findings += self._settled(batch_findings)
         return findings
 
     def _look_at(self, context: MessageContext) -> list[Finding]:
@@ -178,40 +183,40 @@ class Checker:
 
     def _look_closer(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
-        unbound = plan.plan
-        body = context.body.get(unbound.part)
-        if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
-            self._run(plan.calls_for(present), context, findings)
+        unbound_plan = plan.plan
+        body = context.body.get(unbound_plan.part)
+        if plan.members and type(body) is dict and (present_members := plan.members.intersection(body)):
+            self._run(plan.calls_for(present_members), context, findings)
         raw = searchable_bytes(context.message)
         for word in plan.words:
             if raw is None or word in raw:
                 self._run(plan.worded(word), context, findings)
-        if unbound.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
+        if unbound_plan.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
             for rule, hook in plan.meta:
                 findings += self._ask(rule, hook, context, metas)
-        before, envelope, is_known = len(findings), None, False
-        if unbound.by_envelope:
+        count_before, envelope, is_known = len(findings), None, False
+        if unbound_plan.by_envelope:
             envelope = words_of(context, "envelope")
             is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
                 self._run(plan.by_envelope, context, findings)
-        if unbound.is_list:
+        if unbound_plan.is_list:
             self._look_at_list(plan, context, findings)
-        elif unbound.problems:
-            proves = unbound.proves_rest if is_known else unbound.proves
-            if type(body) is not dict or proves is None or not proves(body):
+        elif unbound_plan.problems:
+            proof = unbound_plan.proves_rest if is_known else unbound_plan.proves
+            if type(body) is not dict or proof is None or not proof(body):
                 self._look_at_shape(plan, context, findings)
-        if envelope is not None and not is_known and len(findings) == before:
+        if envelope is not None and not is_known and len(findings) == count_before:
             plan.clean_words.add(envelope)
 
     def _look_at_list(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
-        words, before = words_of(context, "result"), len(findings)
+        words, count_before = words_of(context, "result"), len(findings)
         if words is not None and words in plan.clean_words:
             return
         self._run(plan.by_result, context, findings)
         self._look_at_shape(plan, context, findings)
-        if words is not None and len(findings) == before:
+        if words is not None and len(findings) == count_before:
             plan.clean_words.add(words)
 
     def _look_at_shape(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
@@ -248,15 +253,22 @@ class Checker:
         findings: list[Finding] = []
         if is_answer or is_end:
             session = self._fold.routing.session_of_exchange(http)
-            odd = oddities_in(http, session)
+            oddities = oddities_in(http, session)
             if is_answer:
-                self._run_on(self._bound.of_exchange("response_start", http, session, odd), http, session, findings)
+                self._run_on(
+                    self._bound.of_exchange("response_start", http, session, oddities), http, session, findings
+                )
             if is_end:
-                self._run_on(self._bound.of_exchange("exchange_end", http, session, odd), http, session, findings)
+                self._run_on(self._bound.of_exchange("exchange_end", http, session, oddities), http, session, findings)
                 messages = http.received or http.sent
                 if messages:
-                    own = messages[0].session
-                    self._run_on(self._bound.of_exchange("messages_exchanged", http, own, odd), http, own, findings)
+                    message_session = messages[0].session
+                    self._run_on(
+                        self._bound.of_exchange("messages_exchanged", http, message_session, oddities),
+                        http,
+                        message_session,
+                        findings,
+                    )
         return findings
 
     def _run_on(self, calls: Calls, http: HttpExchange, session: Session | None, findings: list[Finding]) -> None:
@@ -266,22 +278,22 @@ class Checker:
             except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
                 self._switch_off(rule, error)
 
-    def _run(self, calls: Calls, what: object, findings: list[Finding]) -> None:
+    def _run(self, calls: Calls, subject: object, findings: list[Finding]) -> None:
         for rule, call in calls:
             # `_ask`, inlined: nearly all the work of a check is calling rules that report nothing.
             try:
-                reported = call(what)
-                if reported:
-                    for finding in reported:
+                new_findings = call(subject)
+                if new_findings:
+                    for finding in new_findings:
                         findings.append(finding)  # noqa: PERF402 - keeps findings before an exception
             except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
                 self._switch_off(rule, error)
 
-    def _ask(self, rule: Rule, call: Hook, *what: object) -> list[Finding]:
+    def _ask(self, rule: Rule, call: Hook, *arguments: object) -> list[Finding]:
         if rule.id in self.faults:
             return []
         try:
-            return [*call(*what)]
+            return [*call(*arguments)]
         except Exception as error:  # noqa: BLE001 - as above
             self._switch_off(rule, error)
             return []
@@ -298,17 +310,17 @@ class Checker:
             partial(self._watch, rule),
         )
 
-    def _later(self, rule: Rule, t_ns: int, ask: DeferredCheck) -> None:
+    def _later(self, rule: Rule, t_ns: int, callback: DeferredCheck) -> None:
         self._timer_count += 1
-        heapq.heappush(self._timers, (t_ns, self._timer_count, rule, ask))
+        heapq.heappush(self._timers, (t_ns, self._timer_count, rule, callback))
 
     def _watch(self, rule: Rule, session: Session, is_on: bool) -> None:
-        watching = self._watching.setdefault(session.number, {})
+        watchers = self._watching.setdefault(session.number, {})
         if is_on:
-            watching[rule] = None
+            watchers[rule] = None
         else:
-            watching.pop(rule, None)
-        if not watching:
+            watchers.pop(rule, None)
+        if not watchers:
             del self._watching[session.number]
 
     # ---- one cause, one finding
@@ -352,16 +364,16 @@ class Checker:
             return False
         if not rule.once:
             return True
-        who = finding.blames + finding.message if rule.once_each else finding.blames
-        key = (finding.rule, session, who)
-        before = self.counts[key]
+        repeat_key = finding.blames + finding.message if rule.once_each else finding.blames
+        key = (finding.rule, session, repeat_key)
+        earlier_count = self.counts[key]
         self.counts[key] += finding.finding_count
-        return not before
+        return not earlier_count
 
 
 @cache
 def _causes() -> frozenset[str]:
-    """The rules from whose findings others follow."""
+    """The rules whose findings can be causes of other findings."""
     return frozenset(id_ for rule in rules().values() for id_ in rule.follows)
 
 

@@ -25,7 +25,7 @@ class Filter:
     matches: Test = field(compare=False, repr=False)
     """Whether it selects a message."""
     terms: tuple[str, ...] = field(compare=False, default=())
-    """The texts that all have to select a message: those joined by `and`, or all of the expression."""
+    """The texts of the terms, all of which must match a message: those joined by `and`, or the whole expression."""
     tests: tuple[Test, ...] = field(compare=False, repr=False, default=())
     """The tests of its terms, each by itself."""
 
@@ -38,7 +38,7 @@ class Filter:
         return any(key in OF_FINDINGS for key in self.keys)
 
     def keep(self, facts: Facts) -> Facts:
-        """Let facts outlive their message: work out all that the filter can ask, drop the message, and return them."""
+        """Compute all facts that the filter can test, drop their message, and return the facts, which outlive it."""
         for test in self.tests:
             test(facts)
         facts.release()
@@ -46,7 +46,7 @@ class Filter:
 
 
 class FilterError(ValueError):
-    """An invalid expression. As text: what is wrong, the expression, and a caret below the place."""
+    """Raised for an invalid expression; its text has the problem, the expression, and a caret below the place."""
 
     def __init__(self, wrong: str, text: str, at: int) -> None:
         """Create an error.
@@ -67,7 +67,7 @@ class FilterError(ValueError):
 
 
 def _drawn(text: str) -> str:
-    """`text` in characters of one column each, so that the caret points at the right one."""
+    """`text` with a dot for each unprintable or combining character, so that the caret points at the right place."""
     from unicodedata import category
 
     return "".join(char if char.isprintable() and category(char)[0] != "M" else "·" for char in text)
@@ -97,12 +97,12 @@ def parse(text: str) -> Filter:
 
 
 class _Part(NamedTuple):
-    """A piece of the expression that represents a test."""
+    """A part of the expression, with its test."""
 
     test: Test
     text: str
     rank: int = 2
-    """Its operator precedence: 0 with `or`, 1 with `and`, 2 alone."""
+    """Its operator precedence: 0 with `or`, 1 with `and`, otherwise 2."""
     terms: tuple[str, ...] = ()
     """The texts of the operands of `and`."""
 
@@ -216,19 +216,19 @@ class _Parser:
         return token
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """Consume the next match of a pattern that may be empty."""
+        """Consume what a pattern matches at the current position, and return it; it may be empty."""
         match = pattern.match(self._text, self._at)
-        taken = match[0] if match else ""
-        self._at += len(taken)
-        return taken
+        consumed = match[0] if match else ""
+        self._at += len(consumed)
+        return consumed
 
     def _quoted(self) -> str:
-        taken = self._take(_QUOTED)
+        quoted = self._take(_QUOTED)
         if self._text[self._at : self._at + 1] != '"':
             is_end = self._at == len(self._text)
             self._fail('expected `"`' if is_end else r"expected \" or \\, the only escapes", self._at)
         self._at += 1
-        return re.sub(r"\\(.)", r"\1", taken[1:])
+        return re.sub(r"\\(.)", r"\1", quoted[1:])
 
     def _bare(self) -> _Token:
         """A word without an operator: `and`, `or`, `not`, or text to search for."""
@@ -247,8 +247,8 @@ class _Parser:
     def _searched(self, text: str, at: int) -> _Part:
         if not text:
             self._fail("expected text between the quotes", at + 1)
-        wanted = text.encode()
-        return self._term("text", at, lambda facts: wanted in facts.raw, self._text[at : self._at])
+        searched_bytes = text.encode()
+        return self._term("text", at, lambda facts: searched_bytes in facts.raw, self._text[at : self._at])
 
     def _keyed(self, match: re.Match[str]) -> _Part:
         name, operator = match.groups()
@@ -268,8 +268,8 @@ class _Parser:
             test = key.test(Value(operator, text, is_quoted))
         except InvalidValue as error:
             self._fail(str(error), at)
-        written = f"{name}{':' if operator == '=' else operator}{self._text[at : self._at]}"
-        return self._term(f"has:{text}" if name == "has" else name, match.start(), test, written)
+        term_text = f"{name}{':' if operator == '=' else operator}{self._text[at : self._at]}"
+        return self._term(f"has:{text}" if name == "has" else name, match.start(), test, term_text)
 
     def _term(self, key: str, at: int, test: Test, text: str) -> _Part:
         self._keys.setdefault(key, at)
@@ -280,9 +280,9 @@ class _Parser:
 def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
-    # Its time is the product of the lengths.
-    close = get_close_matches(name[:20].lower(), KEYS, 1)
-    hint = f"did you mean `{close[0]}`? Quotes" if close else f"keys are {', '.join(KEYS)}; quotes"
+    # The search takes time proportional to the product of the lengths.
+    suggestions = get_close_matches(name[:20].lower(), KEYS, 1)
+    hint = f"did you mean `{suggestions[0]}`? Quotes" if suggestions else f"keys are {', '.join(KEYS)}; quotes"
     return f"`{name:.20}` is not a key; {hint} make it text to search for"
 
 
@@ -292,8 +292,8 @@ def _all_of(tests: list[Test]) -> Test:
         return lambda facts: first(facts) and second(facts)
 
     def test(facts: Facts) -> bool:
-        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
-            if not test(facts):
+        for operand in tests:  # noqa: SIM110 - a generator would cost more than the tests
+            if not operand(facts):
                 return False
         return True
 
@@ -306,8 +306,8 @@ def _any_of(tests: list[Test]) -> Test:
         return lambda facts: first(facts) or second(facts)
 
     def test(facts: Facts) -> bool:
-        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
-            if test(facts):
+        for operand in tests:  # noqa: SIM110 - a generator would cost more than the tests
+            if operand(facts):
                 return True
         return False
 

@@ -14,9 +14,9 @@ from analysis.child_process import PythonChild
 
 CHILD: Final = "analysis.json_schema.judge"
 PATIENCE_S: Final = 10.0
-"""Wall-clock time for one question, after which the child is abandoned; its start may be included."""
+"""The wall-clock time for one question, including a start of the child if needed; then the child is abandoned."""
 DEATHS: Final = 50
-"""How many children may die; one more for every thousand answers."""
+"""How many children may die; one more may die for every thousand answers."""
 MAX_QUESTION_BYTES: Final = 4 << 20
 """The most bytes of a question."""
 
@@ -25,16 +25,16 @@ class Answer(NamedTuple):
     """The child's answer."""
 
     spent_us: int
-    """The processor time that it took."""
+    """The processor time that the question took."""
     fits: bool | None
-    """None if it cannot be decided."""
+    """Whether the value fits or the schema is valid; None if that cannot be decided."""
     pointer: str
     """The place where the value does not fit."""
     text: str
 
 
 class Worker:
-    """The parent's end. One per process, shared by all threads."""
+    """The parent's end of the child. All threads of a process share one worker."""
 
     def __init__(self) -> None:
         """Start without a child."""
@@ -45,7 +45,10 @@ class Worker:
         self._answered = 0
 
     def ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
-        """Ask whether a value fits (without one: whether the schema is valid); return None without an answer."""
+        """Ask whether a value fits, or whether the schema is valid if the value is empty.
+
+        Returns None if there is no answer.
+        """
         with self._lock:
             if self.deaths > DEATHS + self._answered // 1000:
                 return None

@@ -32,7 +32,7 @@ class Method(NamedTuple):
         return self.marks[rank]
 
     def is_defined(self, rank: int | None) -> bool:
-        """Whether a revision defines it as a message, including extensions; for an unknown one, whether any does."""
+        """Whether a revision, including its extensions, defines it as a message; if that is unknown, always True."""
         return rank is None or self.marks[rank] in "●○"
 
     def senders(self, rank: int | None) -> frozenset[str]:

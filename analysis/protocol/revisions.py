@@ -2,8 +2,8 @@
 
 A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
 include it. It also needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
-`make body-table` takes its bodies; in `shapes/since.py`, what mcp-types does not say; in `MODERN_METHODS`, what is new;
-rows of `error_codes.py`; and new spans for the rules that it changes.
+`make body-table` takes its bodies; in `shapes/since.py`, the facts that mcp-types lacks; in `MODERN_METHODS`, its new
+methods; rows of `error_codes.py`; and new spans for the rules that it changes.
 
 The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
 index of the revision that it is checked as, or none.
@@ -41,8 +41,8 @@ def rank_of(version: object) -> int | None:
         return NEWEST
     if not _DATE(version):
         return None
-    older = [rank for rank, revision in enumerate(REVISIONS) if revision < version]
-    return older[-1] if older else 0
+    older_ranks = [rank for rank, revision in enumerate(REVISIONS) if revision < version]
+    return older_ranks[-1] if older_ranks else 0
 
 
 def is_known(version: object) -> bool:

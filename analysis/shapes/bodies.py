@@ -18,28 +18,28 @@ from analysis.shapes.validation import may_be_absent, problems, usual_proof
 
 
 def problems_of(context: MessageContext) -> list[Problem]:
-    """The problems in the body of a message, in its order; none for methods that the revision does not have."""
+    """The problems in the body of a message, in the order of the body; none if the revision lacks the method."""
     message, request = context.message, context.request
     method = method_of(context)
     if method not in METHODS:
         return []
     ranks = _ranks(method, (request or message).sender, context.rank, context.era)
     if not ranks:
-        return []  # already reported for its direction
+        return []  # the wrong direction is already reported
     is_result = isinstance(message, Response)
     part = _part(method, is_result=is_result)
     value = context.body.get("result" if is_result else "params", MISSING)
     params = request.params if is_result and request is not None else None
-    problems_ = problems(part, method, ranks[0], value, params)
-    for other in ranks[1:]:
-        if not problems_:
+    body_problems = problems(part, method, ranks[0], value, params)
+    for rank in ranks[1:]:
+        if not body_problems:
             break
-        refused = {(problem.pointer, problem.kind) for problem in problems(part, method, other, value, params)}
-        problems_ = [problem for problem in problems_ if (problem.pointer, problem.kind) in refused]
-    return problems_
+        refused_keys = {(problem.pointer, problem.kind) for problem in problems(part, method, rank, value, params)}
+        body_problems = [problem for problem in body_problems if (problem.pointer, problem.kind) in refused_keys]
+    return body_problems
 
 
-def proof_for(context: MessageContext, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
+def proof_for(context: MessageContext, valid_members: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
     """Returns a quick proof that the body of a usual message has no problem, or None if there is no such proof.
 
     It works for messages of the same kind, method, sender, revision and era. A body that it does not prove may still
@@ -47,14 +47,14 @@ def proof_for(context: MessageContext, known: frozenset[str] = frozenset()) -> C
 
     Args:
         context: such a message.
-        known: members of `_meta` known to be valid.
+        valid_members: members of `_meta` known to be valid.
     """
     message, request = context.message, context.request
     method = method_of(context)
     ranks = _ranks(method, (request or message).sender, context.rank, context.era) if method in METHODS else ()
     if len(ranks) != 1:
         return None
-    return usual_proof(_part(method, is_result=isinstance(message, Response)), method, ranks[0], known)
+    return usual_proof(_part(method, is_result=isinstance(message, Response)), method, ranks[0], valid_members)
 
 
 def needs_no_params(context: MessageContext) -> bool:
@@ -73,7 +73,7 @@ def method_of(context: MessageContext) -> str:
 
 
 def part_of(context: MessageContext) -> Part:
-    """Which body of its method a message has."""
+    """Returns which body of its method a message has."""
     return _part(method_of(context), is_result=isinstance(context.message, Response))
 
 

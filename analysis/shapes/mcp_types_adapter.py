@@ -24,7 +24,7 @@ from analysis.shapes.body_table import INTERIM, TASKS, Body, Declaration, Part
 
 
 def validator(body: Body) -> Callable[..., object]:
-    """A function that raises ValueError, with pydantic's `errors()`, for a value that the types refuse."""
+    """Returns a function that raises ValueError, with pydantic's `errors()`, for a value that the types refuse."""
     return TypeAdapter(type_of(body)).validator.validate_python
 
 
@@ -46,8 +46,8 @@ def _params(part: Part, method: str, rank: int) -> Any:
         if part == "notification"
         else (methods.CLIENT_REQUESTS, methods.SERVER_REQUESTS)
     )
-    for known in maps:
-        model = known.get((method, REVISIONS[rank]))
+    for models in maps:
+        model = models.get((method, REVISIONS[rank]))
         if model is not None:
             arms = _arms(model.model_fields["params"].annotation)
             if method == "elicitation/create" and rank < TASKS:
@@ -66,8 +66,8 @@ def _modern_result(body: Body) -> Any:
 
 def _handshake_result(method: str, rank: int) -> Any:
     key = method, REVISIONS[rank]
-    own = _tasks().get(("result", method)) if rank == TASKS else None
-    return methods.SERVER_RESULTS.get(key) or methods.CLIENT_RESULTS.get(key) or own
+    task_result = _tasks().get(("result", method)) if rank == TASKS else None
+    return methods.SERVER_RESULTS.get(key) or methods.CLIENT_RESULTS.get(key) or task_result
 
 
 @cache
@@ -88,13 +88,13 @@ def _tasks() -> dict[tuple[str, str], Any]:
     task_type: Any = make("Task", **task)
     by_id = make("TaskParams", taskId=(str, ...), **meta)
     state = make("TaskState", **task, **meta)
-    page = make("ListTasksParams", cursor=(str | None, None), **meta)
+    list_params = make("ListTasksParams", cursor=(str | None, None), **meta)
     task_list = make("ListTasksResult", tasks=(list[task_type], ...), nextCursor=(str | None, None), **meta)
     return {
         ("params", "tasks/get"): by_id,
         ("params", "tasks/result"): by_id,
         ("params", "tasks/cancel"): by_id,
-        ("params", "tasks/list"): page,
+        ("params", "tasks/list"): list_params,
         ("result", "tasks/get"): state,
         ("result", "tasks/cancel"): state,
         ("result", "tasks/list"): task_list,
@@ -109,13 +109,13 @@ def _tasks() -> dict[tuple[str, str], Any]:
 def table() -> dict[str, Any]:
     """The content of `body_table.json`: each body's declaration per revision, and the objects they name."""
     objects: dict[str, dict[str, Any]] = {}
-    known: dict[str, Any] = {}
+    types_by_key: dict[str, Any] = {}
     bodies: dict[str, list[Declaration | None]] = {}
     for body in _bodies():
         type_ = type_of(body)
         if type_ is not None:
             row = bodies.setdefault(body.row, [None] * len(REVISIONS))
-            row[body.rank] = _declared(type_, "modern" if body.rank >= MODERN else "handshake", objects, known)
+            row[body.rank] = _declared(type_, "modern" if body.rank >= MODERN else "handshake", objects, types_by_key)
     return {
         "mcp-types": version("mcp-types"),
         "bodies": dict(sorted(bodies.items())),
@@ -152,12 +152,14 @@ def _arms(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _declared(annotation: Any, era: str, objects: dict[str, dict[str, Any]], known: dict[str, Any]) -> Declaration:
+def _declared(
+    annotation: Any, era: str, objects: dict[str, dict[str, Any]], types_by_key: dict[str, Any]
+) -> Declaration:
     arms = _arms(annotation)
     if Any in arms:
         return "any"
     if len(arms) > 1:
-        return {"any of": [_declared(arm, era, objects, known) for arm in arms]}
+        return {"any of": [_declared(arm, era, objects, types_by_key) for arm in arms]}
     (arm,) = arms
     origin = get_origin(arm)
     if origin is Literal:
@@ -165,19 +167,19 @@ def _declared(annotation: Any, era: str, objects: dict[str, dict[str, Any]], kno
     if arm in _WORDS:
         return _WORDS[arm]
     if origin is list:
-        return {"array": _declared(get_args(arm)[0], era, objects, known)}
+        return {"array": _declared(get_args(arm)[0], era, objects, types_by_key)}
     if origin is dict:
-        return {"map": _declared(get_args(arm)[1], era, objects, known)}
+        return {"map": _declared(get_args(arm)[1], era, objects, types_by_key)}
     if not hasattr(arm, "model_fields"):
         return "json"
     key = f"{era}/{arm.__name__}"
-    if known.setdefault(key, arm) is not arm:
+    if types_by_key.setdefault(key, arm) is not arm:
         raise ValueError(f"two types are called {key}")
     if key not in objects:
         objects[key] = members = {}
         for name, field in arm.model_fields.items():
             members[field.alias or name] = {
-                "is": _declared(field.annotation, era, objects, known),
+                "is": _declared(field.annotation, era, objects, types_by_key),
                 **({"required": True} if field.is_required() else {}),
                 **_range(field.metadata),
             }

@@ -1,6 +1,6 @@
 """Shapes: the expected structure of a body in one revision; created by `body_table.py`.
 
-A shape finds values that the types accept and no schema does: null for an optional member, scalars of another type,
+A shape finds values that the types accept but no schema does: null for an optional member, scalars of another type,
 invalid URIs and base64, content kinds from later revisions. A shape can also prove a body valid, and then the types are
 not needed. It examines at most `ELEMENTS` items, keeps at most `MAX_PROBLEMS` problems, and quotes no value.
 """
@@ -20,7 +20,7 @@ ELEMENTS: Final = 10_000
 MAX_PROBLEMS: Final = 1_000
 """The maximum number of problems reported for one message."""
 Path: TypeAlias = "tuple[Any, str | int] | None"
-"""A place: its parent, and the member or item. Created at every step down, so it must be cheap."""
+"""A place in a body: its parent, and the member or item. One is created at every step down, so it must be cheap."""
 
 
 class Problem(NamedTuple):
@@ -61,21 +61,21 @@ class Budget:
 
 
 class Shape:
-    """The expected structure of a value. A place where anything is allowed has None."""
+    """The expected structure of a value. Where anything is allowed, there is None instead of a shape."""
 
     words = "something else"
     plain: frozenset[type] = frozenset()
-    """Types all of whose values are valid, so that no check is needed."""
+    """Types whose values are all valid, so that no check is needed."""
 
     def certainly_fits(self, value: Any) -> bool:
         """Whether a value has the declared type, format and range throughout, so that neither pass can reject it."""
         raise NotImplementedError
 
-    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
+    def collect_problems(self, value: Any, path: Path, collector: ProblemCollector) -> None:
         """Run the first pass over a value."""
 
     def cut(self, value: Any, _budget: Budget) -> Any:
-        """The declared part of a value, within a budget of items."""
+        """The declared part of a value, with no more items than the budget allows."""
         return value
 
     def matches_location(self, _step: str | int) -> bool:
@@ -106,15 +106,15 @@ class Scalar(Shape):
             return None
         return _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
 
-    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
+    def collect_problems(self, value: Any, path: Path, collector: ProblemCollector) -> None:
         type_ = type(value)
         if type_ in self.exact:
             text = self._wrong(value) if type_ is str else None
             if text is not None and self.format is not None:
-                look.report(path, f"{name_of(path)} {text}", self.format)
+                collector.report(path, f"{name_of(path)} {text}", self.format)
             return
         if _is_lax(value, type_, self.types):
-            look.report(
+            collector.report(
                 path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} but should be {self.words}", "scalar"
             )
 
@@ -134,13 +134,13 @@ class Choice(Shape):
 
 
 class Json(Shape):
-    """Any JSON. mcp-types would examine every level of it, so null takes its place."""
+    """Any JSON. mcp-types would examine every level of it, so `cut` replaces it with null."""
 
     def certainly_fits(self, value: Any) -> bool:
         return value is not None
 
-    def collect_problems(self, value: Any, _path: Path, look: ProblemCollector) -> None:
-        look.has_json = look.has_json or isinstance(value, dict | list)
+    def collect_problems(self, value: Any, _path: Path, collector: ProblemCollector) -> None:
+        collector.has_json = collector.has_json or isinstance(value, dict | list)
 
     def cut(self, _value: Any, _budget: Budget) -> Any:
         return None
@@ -159,30 +159,30 @@ class List(Shape):
             return False
         return self.item is None or _are_proved(self.item, value)
 
-    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
+    def collect_problems(self, value: Any, path: Path, collector: ProblemCollector) -> None:
         if not isinstance(value, list):
             return
         if self.item is None:
-            look.left -= len(value)
+            collector.left -= len(value)
             return
         plain = self.item.plain
         for index, item in enumerate(value):
-            look.left -= 1
-            if look.left < 0:
+            collector.left -= 1
+            if collector.left < 0:
                 return
             if type(item) not in plain:
-                self.item.collect_problems(item, (path, index), look)
+                self.item.collect_problems(item, (path, index), collector)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if not isinstance(value, list):
             return value
-        kept = []
+        items = []
         for item in value:
             if budget.left <= 0:
                 break
             budget.left -= 1
-            kept.append(item if self.item is None else self.item.cut(item, budget))
-        return kept
+            items.append(item if self.item is None else self.item.cut(item, budget))
+        return items
 
     def matches_location(self, step: str | int) -> bool:
         return isinstance(step, str) and step.startswith("list[")
@@ -209,27 +209,27 @@ class Map(Shape):
             return False
         return self.item is None or _are_proved(self.item, value.values())
 
-    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
+    def collect_problems(self, value: Any, path: Path, collector: ProblemCollector) -> None:
         if self.item is None or not isinstance(value, dict):
             return
         plain = self.item.plain
         for name, member in value.items():
-            look.left -= 1
-            if look.left < 0:
+            collector.left -= 1
+            if collector.left < 0:
                 return
             if type(member) not in plain:
-                self.item.collect_problems(member, (path, name), look)
+                self.item.collect_problems(member, (path, name), collector)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if self.item is None or not isinstance(value, dict):
             return value
-        kept = {}
+        members = {}
         for name, member in value.items():
             if budget.left <= 0:
                 break
             budget.left -= 1
-            kept[name] = self.item.cut(member, budget)
-        return kept
+            members[name] = self.item.cut(member, budget)
+        return members
 
     def matches_location(self, step: str | int) -> bool:
         return isinstance(step, str) and step.startswith("dict[")
@@ -244,7 +244,7 @@ class Member(NamedTuple):
     is_elsewhere: bool
     """Whether separate rules report that it is missing."""
     plain: frozenset[type]
-    """Types all of whose values are valid."""
+    """Types whose values are all valid."""
 
 
 class Object(Shape):
@@ -258,31 +258,31 @@ class Object(Shape):
         self.open = {name: (member.shape, member.plain) for name, member in members.items() if member.shape is not None}
 
     def likeness(self, value: dict[str, Any]) -> float:
-        """The share of the requirements that a value meets, from 0 to 1."""
+        """The share of the required members that a value has, from 0 to 1."""
         return sum(name in value for name in self.required) / (len(self.required) or 1)
 
     def certainly_fits(self, value: Any) -> bool:
         if type(value) is not dict or not self.required <= value.keys():
             return False
-        open_ = self.open
+        open_members = self.open
         for name, inner in value.items():
-            if name in open_:
-                shape, plain = open_[name]
+            if name in open_members:
+                shape, plain = open_members[name]
                 if type(inner) not in plain and not shape.certainly_fits(inner):
                     return False
         return not self.ours or all(value[name] is not None for name in self.ours)
 
-    def sparing(self, name: str, known: frozenset[str]) -> "Object":
-        """The same shape, but `certainly_fits` skips those members of `name` that are `known` to be valid."""
+    def sparing(self, name: str, valid_members: frozenset[str]) -> "Object":
+        """Returns a copy whose `certainly_fits` skips the `valid_members` of the member `name`."""
         shape, plain = self.open.get(name, (None, frozenset()))
         if not isinstance(shape, Object):
             return self
         inner, outer = copy(shape), copy(self)
-        inner.open = {name: member for name, member in shape.open.items() if name not in known}
+        inner.open = {name: member for name, member in shape.open.items() if name not in valid_members}
         outer.open = {**self.open, name: (inner, plain)}
         return outer
 
-    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
+    def collect_problems(self, value: Any, path: Path, collector: ProblemCollector) -> None:
         if not isinstance(value, dict):
             return
         members = self.members
@@ -292,14 +292,14 @@ class Object(Shape):
                 continue
             if inner is None:
                 if member.is_optional:
-                    look.report((path, name), f"{name} is null: omit it instead", "null")
+                    collector.report((path, name), f"{name} is null: omit it instead", "null")
                 elif isinstance(member.shape, Alternatives):
-                    member.shape.collect_problems(None, (path, name), look)
+                    member.shape.collect_problems(None, (path, name), collector)
             elif member.shape is not None:
-                member.shape.collect_problems(inner, (path, name), look)
+                member.shape.collect_problems(inner, (path, name), collector)
         for name in self.ours:
             if value.get(name) is None:
-                look.report((path, name), f"{name} is missing", "shape")
+                collector.report((path, name), f"{name} is missing", "shape")
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if not isinstance(value, dict):
@@ -357,19 +357,19 @@ class Alternatives(Shape):
             return False
         return not self.has_both or value.get("text") is None or value.get("blob") is None
 
-    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
+    def collect_problems(self, value: Any, path: Path, collector: ProblemCollector) -> None:
         arm = self.pick(value)
         if arm is not None:
-            arm.collect_problems(value, path, look)
+            arm.collect_problems(value, path, collector)
             if self.has_both and value.get("text") is not None and value.get("blob") is not None:
-                look.report(path, "the content has both text and blob", "both")
+                collector.report(path, "the content has both text and blob", "both")
         elif not isinstance(value, dict) or self.tag is None:
-            look.report(path, f"{name_of(path)} should be {self.words}", "shape")
+            collector.report(path, f"{name_of(path)} should be {self.words}", "shape")
         elif self.tag in value:
-            known = _listed([f'"{tag}"' for tag in self.tagged])
-            look.report((path, self.tag), f"{self.tag} should be {known}", "shape")
+            choices = _listed([f'"{tag}"' for tag in self.tagged])
+            collector.report((path, self.tag), f"{self.tag} should be {choices}", "shape")
         else:
-            look.report((path, self.tag), f"{self.tag} is missing", "shape")
+            collector.report((path, self.tag), f"{self.tag} is missing", "shape")
 
     def cut(self, value: Any, budget: Budget) -> Any:
         arm = self.pick(value)
@@ -385,16 +385,18 @@ _MAX_NUMBER_CHARS: Final = 100
 _MAX_STEP_CHARS: Final = 60
 
 
-def _is_lax(value: Any, type_: type, wanted: frozenset[type]) -> bool:
+def _is_lax(value: Any, type_: type, expected_types: frozenset[type]) -> bool:
     """Whether a lenient parser accepts a scalar where another type is required."""
-    wants_number = int in wanted or float in wanted
+    accepts_number = int in expected_types or float in expected_types
     if type_ is bool:
-        return wants_number
+        return accepts_number
     if type_ is str:
         if len(value) > _MAX_NUMBER_CHARS:
             return False
-        return (wants_number and _NUMBER(value) is not None) or (bool in wanted and value.lower() in _BOOLEANS)
-    return isinstance(value, int | float) and bool in wanted and value in (0, 1)
+        return (accepts_number and _NUMBER(value) is not None) or (
+            bool in expected_types and value.lower() in _BOOLEANS
+        )
+    return isinstance(value, int | float) and bool in expected_types and value in (0, 1)
 
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII).match
@@ -414,20 +416,20 @@ def _wrong_base64(value: str) -> str | None:
     raw = value.encode("utf-8", "surrogatepass")
     if not raw:
         return None
-    rest = raw.translate(None, _ALPHABET)
-    if rest == raw[len(raw) - len(rest) :] and rest in (b"", b"=", b"=="):
+    remainder = raw.translate(None, _ALPHABET)
+    if remainder == raw[len(raw) - len(remainder) :] and remainder in (b"", b"=", b"=="):
         return None if len(raw) % 4 == 0 else "is base64 of an invalid length"
-    odd = set(rest) - {0x3D}
-    if odd and odd <= set(b" \t\r\n"):
+    invalid_bytes = set(remainder) - {0x3D}
+    if invalid_bytes and invalid_bytes <= set(b" \t\r\n"):
         return "is base64 that contains white space"
-    if odd and odd <= set(b"-_"):
+    if invalid_bytes and invalid_bytes <= set(b"-_"):
         return "is base64 in the URL-safe alphabet"
     return "is not base64"
 
 
 def _listed(words: list[str]) -> str:
-    *rest, last = words or ["something else"]
-    return f"{', '.join(rest)} or {last}" if rest else str(last)
+    *others, last = words or ["something else"]
+    return f"{', '.join(others)} or {last}" if others else str(last)
 
 
 def name_of(path: Path) -> str:
@@ -447,6 +449,6 @@ def _steps(path: Path) -> Iterator[str]:
         yield step(text)
 
 
-def pointer_of(at: str, path: Path) -> str:
+def pointer_of(body_name: str, path: Path) -> str:
     """The JSON Pointer (RFC 6901) of a place in the params or the result."""
-    return "/".join(["", at, *reversed([*_steps(path)])])
+    return "/".join(["", body_name, *reversed([*_steps(path)])])

@@ -1,7 +1,7 @@
-"""Declarations per revision of MCP, as mcp-types has only one shape per era.
+"""The facts about single revisions of MCP that mcp-types lacks, because it has only one shape per era.
 
-Members and types by their names in mcp-types, with the rank of the revision that introduced them, and the members that
-are judged differently from their declaration.
+They are the members and types that a revision introduced, by their names in mcp-types, and the members that are not
+judged by their declarations.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -16,7 +16,7 @@ RANK: Final = {version: rank for rank, version in enumerate(REVISIONS)}
 
 
 def _since(version: str, **members: str) -> dict[tuple[str, str], int]:
-    return {(name, member): RANK[version] for name, all_ in members.items() for member in all_.split()}
+    return {(name, member): RANK[version] for name, names in members.items() for member in names.split()}
 
 
 MEMBERS_SINCE: Final = {
@@ -68,7 +68,7 @@ MEMBERS_SINCE: Final = {
         Tool="execution icons",
     ),
 }
-"""Members added during the handshake era, by their type in mcp-types: the rank of their first revision."""
+"""Members added during the handshake era, by their type in mcp-types, with the rank of their first revision."""
 
 TYPES_SINCE: Final = {
     "AudioContent": RANK["2025-03-26"],
@@ -77,7 +77,7 @@ TYPES_SINCE: Final = {
     "ToolResultContent": RANK["2025-11-25"],
 }
 LISTS_SINCE: Final = RANK["2025-11-25"]
-"""The first revision in which the content of sampling may be an array."""
+"""The rank of the first revision in which the content of sampling may be an array."""
 
 ANYTHING: Final = frozenset(
     {

@@ -1,8 +1,8 @@
 """Builds missing cache files in parallel, with one process for each processor.
 
-Loading a capture keeps one core busy, and captures are independent of each other. Workers are separate processes that
-are sent a task at a time, and report their progress and its result. A worker that dies costs only time: its
-capture, and all tasks not taken, are left to the caller.
+Loading a capture keeps one core busy, and captures are independent of each other. Workers are separate processes. Each
+receives one task at a time, and reports its progress and its result. If workers die, only time is lost: the caller has
+to load the captures without a result.
 """
 
 import os
@@ -26,7 +26,7 @@ _STEP: Final = 1 << 20
 
 
 class Task(NamedTuple):
-    """A cache file to make."""
+    """A cache file to create."""
 
     path: Path
     """The capture."""
@@ -41,32 +41,32 @@ class Result(NamedTuple):
 
     task: Task
     file: Path | None
-    """None if the cache has no room for it, or it cannot be read."""
+    """The file; None if the cache has no room for it, or if the capture cannot be read."""
     refused: str | None
-    """Why it cannot be read."""
+    """Why the capture cannot be read; None if it can."""
 
 
 def duckdb_memory(memory: int, processes: int = 1) -> int:
-    """Bytes that DuckDB may hold in each process that makes files.
+    """The bytes of memory that DuckDB may use in each process that creates files.
 
-    Half of the memory, as DuckDB exceeds its limit while it writes, and rows wait in addition.
+    It is half of the memory, because DuckDB exceeds its limit while it writes, and rows that wait need memory as well.
 
     Args:
-        memory: bytes for all of them.
-        processes: how many make files at once.
+        memory: the bytes of memory for all processes together.
+        processes: how many processes create files at once.
     """
     return min(cache.MEMORY, memory // 2 // processes)
 
 
 def processes(tasks: list[Task], memory: int) -> int:
-    """How many processes to start: none if this process alone is as quick, or takes all the memory.
+    """How many processes to start: none if this process alone is as quick, or needs all the memory.
 
     Args:
-        tasks: what to make.
-        memory: bytes for all of them.
+        tasks: the files to create.
+        memory: the bytes of memory for all processes together.
     """
-    worth = sum(task.size for task in tasks) // WORTH + 1
-    count = min(usable_processors(), len(tasks), worth, memory // 2 // SHARE)
+    useful_processes = sum(task.size for task in tasks) // WORTH + 1
+    count = min(usable_processors(), len(tasks), useful_processes, memory // 2 // SHARE)
     return count if count > 1 else 0
 
 
@@ -79,29 +79,29 @@ def fill(
     report: Callable[[int], None],
     memory: int,
 ) -> Iterator[Result]:
-    """Make files with several processes.
+    """Create files with several processes.
 
     Args:
-        tasks: what to make.
-        count: how many processes.
+        tasks: the files to create.
+        count: how many processes to start.
         findings: whether to run the checker, too.
-        keep: files that are about to be used, and are kept when room is made.
+        keep: files that are about to be used, and must not be deleted to make room.
         report: called with the number of bytes read, over all tasks.
-        memory: bytes that DuckDB may hold in each process.
+        memory: the bytes of memory that DuckDB may use in each process.
 
     Yields:
         Each result as soon as it is ready; none for a task whose worker died.
     """
-    # The largest first, so that none of them is still running when all others are done.
-    left = sorted(tasks, key=lambda task: task.size)
-    how = {"findings": findings, "keep": [os.fspath(path) for path in keep], "memory": memory}
-    done = 0
+    # The largest task comes last and is taken first, so that it does not run on after all others are done.
+    waiting_tasks = sorted(tasks, key=lambda task: task.size)
+    options = {"findings": findings, "keep": [os.fspath(path) for path in keep], "memory": memory}
+    done_bytes = 0
     with Team[_Worker]() as team:
-        with suppress(OSError):  # the workers that did start do the work
+        with suppress(OSError):  # the workers that have started do the work
             for _ in range(count):
                 team.add(_Worker())
         for worker in team.children:
-            worker.give(left.pop() if left else None, how)
+            worker.give(waiting_tasks.pop() if waiting_tasks else None, options)
         while team.is_heard:
             for worker, messages in team.receive():
                 if messages is None:
@@ -110,15 +110,15 @@ def fill(
                     if "read" in message:
                         worker.read = int(message["read"])
                     elif worker.task is not None:
-                        done, worker.read = done + worker.task.size, 0
+                        done_bytes, worker.read = done_bytes + worker.task.size, 0
                         file = None if message["file"] is None else Path(message["file"])
                         yield Result(worker.task, file, message["refused"])
-                        worker.give(left.pop() if left else None, how)
-                    report(done + sum(worker.read for worker in team.children))
+                        worker.give(waiting_tasks.pop() if waiting_tasks else None, options)
+                    report(done_bytes + sum(worker.read for worker in team.children))
 
 
 class _Worker(PythonChild):
-    """One process."""
+    """One worker process."""
 
     def __init__(self) -> None:
         super().__init__(__name__)
@@ -127,17 +127,17 @@ class _Worker(PythonChild):
         self.read = 0
         """How many bytes of its capture have been read."""
 
-    def give(self, task: Task | None, how: dict[str, object]) -> None:
+    def give(self, task: Task | None, options: dict[str, object]) -> None:
         """Assign a task, or None if there are no more."""
         self.task = task
         if task is None:
             self.send_end()
         else:
-            self.send(as_json({"path": os.path.abspath(task.path), "id": task.id, **how}))
+            self.send(as_json({"path": os.path.abspath(task.path), "id": task.id, **options}))
 
 
 def main() -> None:
-    """Run a worker: make the files that the parent names."""
+    """Run a worker: create the files that the parent names."""
     # DuckDB takes `python -c` for an interactive prompt: during a slow statement it draws a progress bar on stdout.
     parent = Parent()
     requests: SimpleQueue[bytes] = SimpleQueue()
@@ -166,7 +166,7 @@ class _Progress:
         self._parent = parent
         self._next = _STEP
 
-    def update(self, read: int) -> None:
-        if read >= self._next:
-            self._next = read + _STEP
-            self._parent.send(as_json({"read": read}))
+    def update(self, bytes_read: int) -> None:
+        if bytes_read >= self._next:
+            self._next = bytes_read + _STEP
+            self._parent.send(as_json({"read": bytes_read}))

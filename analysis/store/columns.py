@@ -1,11 +1,12 @@
-"""The columns of all tables, once: name, type, meaning, and how each value is obtained.
+"""Defines the columns of all tables in one place: name, type, meaning, and how each value is obtained.
 
-The statements that make the tables, their comments, docs/sql.md, and the columns of Parquet, Arrow and Spark are all made
-from here, so a new column is a line here, and its value in the row. `capture` is the same in all tables: the id in the
-capture's header. Records, sessions and exchanges have their numbers of the capture, as in every command. Many times come
-in two forms: `t_ns`, nanoseconds since the capture opened, for arithmetic; `time`, wall clock in UTC, for people.
+The statements that create the tables, their comments, docs/sql.md, and the columns of Parquet, Arrow and Spark are all
+generated from these definitions, so a new column needs only a line here and its value in the row. `capture` is the same
+in all tables: the id in the capture's header. Records, sessions and exchanges have the same numbers as in every other
+command. Many times come in two forms: `t_ns`, nanoseconds since the capture opened, for arithmetic; `time`, wall clock
+in UTC, for people.
 
-Every program that opens captures imports this, so it imports next to nothing itself.
+Every program that opens captures imports this module, so it imports next to nothing itself.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -18,7 +19,7 @@ text."""
 
 
 class GivenValue(NamedTuple):
-    """A value from Python. That of `capture` is at the beginning of every row."""
+    """A value that Python supplies. Every row begins with that of `capture`."""
 
 
 class ComputedValue(NamedTuple):
@@ -27,7 +28,7 @@ class ComputedValue(NamedTuple):
     sql: str
     """`clock(x)` stands for the wall clock at `x` nanoseconds after the capture opened."""
     given: tuple[str, str] | None = None
-    """Name and type of the value that rows have in place of this one, from which it is computed."""
+    """The name and type of the value from which it is computed, which rows contain in its place."""
 
 
 class GeneratedValue(NamedTuple):
@@ -41,7 +42,7 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    """As DuckDB writes it."""
+    """Its type, as DuckDB writes it."""
     null: Literal["null", "not null"]
     """Whether it may be NULL."""
     meaning: str
@@ -300,7 +301,7 @@ TABLES: Final = {
     table.name: table
     for table in (_CAPTURES, _SESSIONS, _FRAMES, _EXCHANGES, _HTTP_EXCHANGES, _FINDINGS, _TOOLS, _STDERR)
 }
-"""The tables by name, in the order in which they are made."""
+"""The tables by name, in the order in which they are created."""
 
 RENAMED: Final = {
     ("captures", "name"): "server",
@@ -311,5 +312,5 @@ RENAMED: Final = {
     ("calls", "answer_ms"): "latency_ms",
     ("unanswered", "waited_ms"): "open_ms",
 }
-"""The current names of columns that had others in version 0.1: queries may still use those, and data sets that it
-shipped have them."""
+"""The current names of columns that had other names in version 0.1. Queries may still use the old names, and data sets
+that were shipped by that version have them."""

@@ -1,10 +1,10 @@
-"""Rows on their way into the tables.
+"""Inserts rows into the tables.
 
-They wait in lists and go to DuckDB in batches: as Arrow columns, from which one INSERT … SELECT computes what SQL
+Rows wait in lists and go to DuckDB in batches, as Arrow columns. An INSERT … SELECT computes the values that SQL
 computes faster than Python, such as wall clocks. Rows of many small captures share a batch.
 
-Several batches form a transaction. A single one would hold every row twice until its end, as space freed inside a
-transaction is not reused; one for each batch would write much to the log first.
+Several batches form a transaction. One transaction for all rows would keep every row twice until its end, because space
+freed inside a transaction is not reused; one transaction for each batch would write much to the log first.
 """
 
 from collections.abc import Container
@@ -21,9 +21,9 @@ BATCH: Final = 20_000
 BATCH_BYTES: Final = 8 << 20
 """The most bytes of frames in waiting rows."""
 BATCHES: Final = 12
-"""Batches in one transaction."""
+"""The number of batches in one transaction."""
 ROW_BYTES: Final = BATCH_BYTES // BATCH
-"""Added to the bytes of each frame, so that one sum bounds both the bytes and the number of rows."""
+"""The bytes that are added to those of each frame, so that one sum bounds both the bytes and the number of rows."""
 
 _WAITING: Final = "waiting"
 """The name under which a batch is scanned."""
@@ -32,10 +32,10 @@ _TYPES: Final = {name: LEADING_VALUE_TYPES | types for name, types in PYTHON_VAL
 }
 """The types of the values of a row, by table."""
 
-# A stall is recorded after the frames that it is about. If several match a frame, the last one to begin counts, so no
-# table of stalls can make this more than a merge of two sorted lists.
+# A stall is recorded after the frames that it delayed. If several stalls match a frame, the one that began last counts,
+# so this is a merge of two sorted lists, regardless of which stalls there are.
 _STALLED: Final = """
-    update frames set stall_ns = found.waited_ns
+    update frames set stall_ns = delayed.waited_ns
     from (
         select frame.capture, frame.seq, stall.waited_ns
         from (select capture, dir, seq from frames where capture in (select capture from temp.new_stalls)) as frame
@@ -45,14 +45,14 @@ _STALLED: Final = """
         ) as stall
         on frame.capture = stall.capture and frame.dir = stall.dir and frame.seq >= stall.first
         where frame.seq <= stall.last
-    ) as found
-    where frames.capture = found.capture and frames.seq = found.seq
+    ) as delayed
+    where frames.capture = delayed.capture and frames.seq = delayed.seq
 """
 
 
 _COUNTED: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
 _STATED: Final = [name for name in PYTHON_VALUE_TYPES["sessions"] if name not in _COUNTED]
-# For values that are not counts, the last row knows most.
+# A value that is not a count comes from the last row, which is the most complete.
 _LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_STATED, "opened"))
 _JOINED: Final = f"""
     create or replace temp table new_split as
@@ -60,7 +60,7 @@ _JOINED: Final = f"""
         capture, session, {_LAST},
         min(ready_ns) as ready_ns, max(last_ns) as last_ns, sum(frames) as frames, sum(requests) as requests
     from sessions group by all having count(*) > 1
-"""  # noqa: S608 - names are ours
+"""  # noqa: S608 - no part is untrusted
 _REPLACED: Final = """
     delete from sessions where (capture, session) in (select (capture, session) from temp.new_split);
     insert into sessions by name select * from temp.new_split;
@@ -69,14 +69,14 @@ _REPLACED: Final = """
 
 
 class Tables:
-    """The tables of one connection while rows arrive."""
+    """The tables of one connection while rows are added to them."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
-        """Create a `Tables` without rows.
+        """Begin a transaction, with no waiting rows.
 
         Args:
-            connection: where the tables are, in the schema in use; without a transaction, as one begins here.
-            only: the tables that get rows; None for all. Each costs some milliseconds, however few rows there are.
+            connection: a connection with the tables in the current schema and without an open transaction.
+            only: the tables that get rows; None for all. Each costs some milliseconds, even for a single row.
         """
         self._only = only
         self._connection = connection
@@ -89,9 +89,9 @@ class Tables:
         self.rows: dict[str, list[Row]] = {name: [] for name in _TYPES}
         """Waiting rows, by table."""
         self.bytes = 0
-        """The frame bytes that they hold; counted by the caller that adds rows."""
+        """The bytes of the frames in them; the caller that adds rows counts these."""
         self.split_sessions = False
-        """Whether a session may have come in several rows, because it was forgotten in between."""
+        """Whether a session may have several rows, because it was forgotten in between."""
 
     @property
     def is_full(self) -> bool:
@@ -115,8 +115,10 @@ class Tables:
     def _insert(self, name: str, rows: list[Row]) -> None:
         self._batch.fill(_TYPES[name], zip(*rows, strict=True))
         if name == "stalls":
-            made = "insert into temp.new_stalls" if self._has_stalls else "create or replace temp table new_stalls as"
-            self._connection.execute(f"{made} from temp.{_WAITING}")
+            statement = (
+                "insert into temp.new_stalls" if self._has_stalls else "create or replace temp table new_stalls as"
+            )
+            self._connection.execute(f"{statement} from temp.{_WAITING}")
             self._has_stalls = True
         else:
             try:
@@ -129,10 +131,10 @@ class Tables:
         self._batch.clear()
 
     def forget(self, capture: str) -> None:
-        """Delete the rows of a capture again."""
+        """Delete all rows of a capture."""
         self.flush()
         for name in TABLE_NAMES:
-            self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - names are ours
+            self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - no part is untrusted
         if self._has_stalls:
             self._connection.execute("delete from temp.new_stalls where capture = ?", [capture])
 

@@ -1,8 +1,9 @@
-"""Loads captures into tables; the only module that inserts rows.
+"""Loads captures into tables.
 
-It makes one pass of the reader and the fold, in batches of bounded size; the tables agree with every other command.
-Nothing in a capture makes a load fail: numbers that no column can hold become NULL, lone surrogates are replaced, and
-text that parsers could read in different ways is kept only as bytes. Loading a capture again gives the same rows.
+A load is one pass of the reader and the fold, so the tables agree with every other command; it inserts rows in batches
+of bounded size. Nothing in a capture makes a load fail: numbers that are too large for their columns become NULL, lone
+surrogates are replaced, and text that parsers could read in different ways is kept only as bytes. Loading a capture
+again produces the same rows. No other module inserts rows.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -39,18 +40,18 @@ Progress = Callable[[int], None]
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables, in the schema in use."""
+    """Create the tables in the current schema."""
     connection.execute(definition_statements())
 
 
 class Loader:
-    """Loads captures that the tables do not hold yet. Use it with `with`: waiting rows are inserted at the end."""
+    """Loads captures that are not in the tables yet. Use it with `with`: waiting rows are inserted at the end."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
         """Create a loader that has loaded nothing yet.
 
         Args:
-            connection: has the tables in the current schema, and no open transaction, as the loader begins its own.
+            connection: a connection with the tables in the current schema and without an open transaction.
             only: the tables that are filled; None for all.
         """
         self._tables = Tables(connection, only)
@@ -89,21 +90,21 @@ class Loader:
         return id_
 
     def load_findings(self, path: Path, capture: str | None = None) -> None:
-        """Insert the findings of a capture: a separate pass, with all rules.
+        """Insert the findings of a capture, in a separate pass with all rules.
 
         Args:
             path: the capture.
             capture: the value of the column `capture` in the rows; None for its id.
 
         Raises:
-            CaptureError: as `load`.
+            CaptureError: as for `load`.
         """
         source = Capture(path)
-        start = capture or capture_id(source), wall(source.header.members.get("wall_ns"))
+        leading_values = capture or capture_id(source), wall(source.header.members.get("wall_ns"))
         with few_collections():
             rows = self._tables.rows["findings"]
             for finding in _findings(source):
-                rows.append(start + _finding_row(finding))
+                rows.append(leading_values + _finding_row(finding))
                 if len(rows) >= BATCH:
                     self._tables.flush()
 
@@ -111,8 +112,8 @@ class Loader:
 def _findings(capture: Capture) -> "Iterator[Finding]":
     from analysis.checking.checker import Rules
 
-    fitting = (item for item in capture.frames() if isinstance(item, Damage) or _fits(item))
-    for step in Reading(fitting, Rules()).to_end("open" if is_live(capture.segments[-1]) else None):
+    items = (item for item in capture.frames() if isinstance(item, Damage) or _fits(item))
+    for step in Reading(items, Rules()).to_end("open" if is_live(capture.segments[-1]) else None):
         yield from step.findings
 
 
@@ -138,12 +139,12 @@ def _finding_row(finding: "Finding") -> Row:
 
 
 def _fits(record: Frame | Record) -> bool:
-    """Whether its number and stamp fit into a column."""
+    """Whether the number and the stamp of a record fit into columns."""
     return record.seq <= MAX_BIGINT and record.t_ns <= MAX_BIGINT
 
 
 class _Load:
-    """One load."""
+    """One load of one capture."""
 
     def __init__(self, tables: Tables, capture: Capture, id_: str, progress: Progress | None) -> None:
         self._tables, self._capture, self._progress = tables, capture, progress
@@ -169,11 +170,11 @@ class _Load:
     def run(self) -> None:
         """Run the whole load."""
         is_growing = is_live(self._capture.segments[-1])
-        take_frame = self._take_frame
+        process_frame = self._take_frame
         for step in self._reading:
             item = step.item
             if type(item) is Frame:
-                take_frame(item, step.messages)
+                process_frame(item, step.messages)
             elif item is not None:
                 self._take(step)
             if step.changed:
@@ -188,8 +189,8 @@ class _Load:
         self._finish(is_growing=is_growing)
 
     def _fitting(self) -> Iterator[Item]:
-        """The items whose numbers and stamps fit into columns; all are accounted for."""
-        account = self._account
+        """Yields the items whose numbers and stamps fit into columns, and counts all items."""
+        counts = self._account
         expected = last_ns = 0
         for item in self._capture.frames():
             if not isinstance(item, Damage):
@@ -197,21 +198,21 @@ class _Load:
                 if type(item) is Frame and seq == expected <= MAX_BIGINT and last_ns <= t_ns <= MAX_BIGINT:
                     expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are
                 elif _fits(item):
-                    account.catch_up(expected, last_ns)
-                    account.count(item)
-                    expected, last_ns = account.last + 1, account.last_ns
+                    counts.catch_up(expected, last_ns)
+                    counts.count(item)
+                    expected, last_ns = counts.last + 1, counts.last_ns
                 else:
-                    account.lost += 1
+                    counts.lost += 1
                     continue
-                if not offset:  # the next segment
+                if not offset:  # the first record of the next segment
                     self._read_before += self._read
                 self._last = item
             yield item
-        account.catch_up(expected, last_ns)
+        counts.catch_up(expected, last_ns)
 
     @property
     def _read(self) -> int:
-        """The end of the last record in its segment."""
+        """The bytes read so far of the last record's segment."""
         return 0 if self._last is None else self._last.offset + self._last.line_size + 1
 
     # ---- items
@@ -234,16 +235,16 @@ class _Load:
             self._release(messages)
 
     def _release(self, messages: tuple[MessageContext, ...]) -> None:
-        """Write the frames of messages that span lines, or share one."""
-        meant: dict[int, list[MessageContext]] = {}
+        """Write the frames of messages that span several lines or share one."""
+        contexts_by_frame: dict[int, list[MessageContext]] = {}
         for context in messages:
             self._note(context)
             for frame in context.message.frames:
-                meant.setdefault(frame.seq, []).append(context)
-        for seq, meanings in meant.items():
+                contexts_by_frame.setdefault(frame.seq, []).append(context)
+        for seq, contexts in contexts_by_frame.items():
             if seq in self._held:
-                context = meanings[0]
-                self._add_frame(self._held.pop(seq), context.session, None if len(meanings) > 1 else context.call)
+                context = contexts[0]
+                self._add_frame(self._held.pop(seq), context.session, None if len(contexts) > 1 else context.call)
 
     def _add_frame(self, frame: Frame, session: Session, call: Call | None) -> None:
         if call is None:
@@ -281,8 +282,8 @@ class _Load:
             )
         )
         tables = self._tables
-        tables.bytes = waiting = tables.bytes + size + ROW_BYTES
-        if waiting > BATCH_BYTES:
+        tables.bytes = waiting_bytes = tables.bytes + size + ROW_BYTES
+        if waiting_bytes > BATCH_BYTES:
             self._flush()
 
     def _take_record(self, record: Record, messages: tuple[MessageContext, ...]) -> None:
@@ -320,47 +321,47 @@ class _Load:
 
     def _take_stall(self, record: Record) -> None:
         members = record.members
-        first, waited, direction = integer(members.get("of")), waited_of(members, record.t_ns), members.get("dir")
+        first, waited_ns, direction = integer(members.get("of")), waited_of(members, record.t_ns), members.get("dir")
         last = integer(members.get("to"))
-        if first is not None and waited is not None and direction in ("c2s", "s2c"):
-            self._stall_rows.append((self._id, direction, first, first if last is None else last, waited))
+        if first is not None and waited_ns is not None and direction in ("c2s", "s2c"):
+            self._stall_rows.append((self._id, direction, first, first if last is None else last, waited_ns))
 
     # ---- messages
 
     def _note(self, context: MessageContext) -> None:
         """Count a message in its session."""
         message, session = context.message, context.session
-        talk = self._talks.get(session) or self._meet(session)
-        talk.frames += 1
-        talk.last_ns = t_ns = message.t_ns
-        if talk.ready_ns is None and session.state == "ready":
-            talk.ready_ns = t_ns
+        builder = self._talks.get(session) or self._meet(session)
+        builder.frames += 1
+        builder.last_ns = t_ns = message.t_ns
+        if builder.ready_ns is None and session.state == "ready":
+            builder.ready_ns = t_ns
         if context.is_repeat:
             return
         if type(message) is Request:
-            talk.requests += 1
+            builder.requests += 1
         elif type(message) is Response:
             call = context.answered
             if call is not None and call.request.method == "tools/list" and call.outcome is Outcome.RESULT:
                 self._definitions.record(message, session.number)
 
     def _meet(self, session: Session) -> SessionRowBuilder:
-        talk = self._talks[session] = SessionRowBuilder(session)
+        builder = self._talks[session] = SessionRowBuilder(session)
         if session.number in self._written:
             self._tables.split_sessions = True
         if len(self._talks) > MAX_HELD_SESSIONS:
             oldest = next(iter(self._talks))
             self._session_rows.append(self._start + self._talks.pop(oldest).row())
             self._written.add(oldest.number)
-        return talk
+        return builder
 
     def _write_calls(self, calls: Iterable[Call], *, are_over: bool = False) -> None:
-        """Write the rows of the calls that are over: of all, if the capture itself is."""
+        """Write the rows of the calls that are over, which are all of them if `are_over` is true."""
         for call in calls:
             if are_over or call.is_over:
                 self._exchange_rows.append(self._start + row_of(call))
                 if len(self._exchange_rows) >= BATCH:
-                    self._flush()  # many calls end at once at the end of a capture, or in a batch
+                    self._flush()  # many calls may end at once, at the end of a capture or in a batch
 
     # ---- batches, and the end
 
@@ -385,7 +386,7 @@ class _Load:
         for session in fold.routing.open():
             if session not in self._talks:
                 self._meet(session)
-        self._session_rows.extend(self._start + talk.row() for talk in self._talks.values())
+        self._session_rows.extend(self._start + builder.row() for builder in self._talks.values())
         self._http.finish()
         self._count()
         row = self._account.row(self._capture, fold, is_growing=is_growing)
@@ -393,24 +394,24 @@ class _Load:
         if self._tables.is_full:
             self._tables.flush()
         self._tell()
-        # Half a million objects for a million frames: without reference cycles they are freed at once; with them,
-        # freeing them takes a tenth of the load.
+        # A million frames leave half a million objects. Without reference cycles, they are freed at once; otherwise,
+        # freeing them would take a tenth of the load.
         for table in fold.tables.values():
             table.clear()
 
 
 _SHALLOW: Final = 2 * MAX_JSON_DEPTH
-"""Bytes. No shorter frame can nest too deeply."""
+"""The size in bytes below which no frame can be nested too deeply."""
 
 
 def _message_problem(frame: Frame) -> str | None:
     """Returns why the column `message` of a frame is NULL, or None if it is not.
 
     Only frames that are not `is_as_written` can be ambiguous. The verdict is not enough: it looks for duplicates at the
-    top level only, names one problem of several, and does not say of each unit whether it is JSON. DuckDB also
+    top level only, names only one of several problems, and does not say for every unit whether it is JSON. DuckDB also
     accepts NaN, and commas before a closing bracket.
     """
     if frame.verdict.kind == "unjudged":
         return "unjudged"
-    found = None if frame.is_as_written else ambiguity(frame.raw, frame.body)
-    return TOO_DEEP if found != NOT_JSON and not is_shallow(frame.raw) else found
+    problem = None if frame.is_as_written else ambiguity(frame.raw, frame.body)
+    return TOO_DEEP if problem != NOT_JSON and not is_shallow(frame.raw) else problem

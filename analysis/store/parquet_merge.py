@@ -12,20 +12,20 @@ from captures.errors import CaptureError
 
 
 class CannotMerge(CaptureError):
-    """A file is not Parquet or too hard to read, or the files do not go together."""
+    """Raised if a file is not Parquet or too hard to read, or if the files do not fit together."""
 
 
 def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> int:
-    """Write the rows of some files into a new one; returns how many there are. Without a row, no file is written.
+    """Write the rows of some files into a new file, unless there are none; return the number of rows.
 
     Args:
         files: the files of one table; they may have different columns.
-        target: the new file. What does not fit into memory goes to its folder temporarily.
+        target: the new file. Data that does not fit into memory goes to its folder temporarily.
         without: the captures whose rows are left out.
 
     Raises:
         CannotExport: the new file cannot be written.
-        CannotMerge: the files are at fault.
+        CannotMerge: the files cannot be merged.
     """
     try:
         with spilling_into(str(target.parent)) as connection:
@@ -34,8 +34,8 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
             for capture in without:
                 connection.execute("insert into left_out values (?)", [capture])
             names = ", ".join(quoted(file) for file in files)
-            given = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
-            rows = f"select * from {given} where capture not in (from left_out)"  # noqa: S608 - names are quoted
+            source = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+            rows = f"select * from {source} where capture not in (from left_out)"  # noqa: S608 - names are quoted
             ((count,),) = connection.execute(f"copy ({rows}) to {quoted(target)} ({PARQUET})").fetchall()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]

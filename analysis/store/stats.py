@@ -1,7 +1,7 @@
-"""The figures of `mcpproxy stats`, which answer the four questions, and the next ones, for a set of captures.
+"""The figures with which `mcpproxy stats` answers its questions about a set of captures.
 
-All SQL is our own: nothing from a capture or from user input ever becomes part of a statement. So it needs no sandbox;
-all that a hostile capture can do is be large, and memory is bounded.
+All SQL is part of this program: nothing from a capture or from user input ever becomes part of a statement, so it needs
+no sandbox. A hostile capture can only be large, and memory is bounded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,20 +21,20 @@ Sort: TypeAlias = Literal["n", "errors", "p95", "max", "total"]
 """The sort keys for rows of latencies, the largest first."""
 
 OverMemory = duckdb.OutOfMemoryException
-"""Raised where figures need more memory than was allowed."""
+"""Raised if figures need more memory than is allowed."""
 MEMORY: Final = 1_000_000_000
-"""Default number of bytes that DuckDB may hold."""
+"""The default number of bytes of memory that DuckDB may use."""
 LOSSES: Final = (
     "select path, damage, lost, forgotten, begins_at, unrecorded, "
     "(select count(*) from sessions where sessions.capture = captures.capture and delimited = 'guess') as guesses "
     "from captures where damage > 0 or lost > 0 or forgotten > 0 or begins_at > 0 or unrecorded > 0 or guesses > 0 "
     "order by path"
 )
-"""Selects what captures lack: the rows of `Loss`."""
+"""Selects the captures that lack something: the rows of `Loss`."""
 MAX_ROWS_PER_FIGURE: Final = 1000
 """The most rows read for one figure, the most important first."""
 
-# What distinguishes rows: (server, what). None of it comes from outside.
+# The SQL for the columns that distinguish rows: (server, what). None of it comes from outside.
 _SERVER: Final = "nullif(server, '')"
 _KEYS: Final[dict[By, tuple[str, str]]] = {
     "call": (_SERVER, "concat_ws(' ', method, name)"),
@@ -63,11 +63,11 @@ class Loss(NamedTuple):
     forgotten: int
     """Requests and similar that were forgotten because too many were open at once."""
     begins_at: int
-    """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
+    """The number of its first record if the recorder's ring has deleted earlier ones; otherwise 0."""
     unrecorded: int
-    """Bodies that may hold messages and are not in it."""
+    """Bodies that may contain messages and are not in the capture."""
     guesses: int
-    """Sessions of clients that cannot be told apart."""
+    """Sessions of clients that cannot be distinguished."""
 
 
 class Totals(NamedTuple):
@@ -86,18 +86,18 @@ class Totals(NamedTuple):
     live: int
     """Captures that are still being recorded."""
     cut_off: int
-    """Captures that were never closed, and are not live: a kill leaves them so."""
+    """Captures that were never closed and are not live, because the recorder was killed."""
     forgotten: int
     """Requests and similar that were forgotten because too many were open at once."""
     not_recorded: int
-    """Requests whose response may be in what the captures lack."""
+    """Requests whose response may be in bodies or records that the captures lack."""
 
 
 class Latency(NamedTuple):
     """How long the responses to one kind of call took."""
 
     server: str | None
-    """None if the row is about several."""
+    """None if the row is about several servers."""
     what: str | None
     calls: int
     answered: int
@@ -110,7 +110,7 @@ class Latency(NamedTuple):
     total_ms: float
     """The total time its calls were open, including unanswered ones."""
     buckets: dict[int, int]
-    """Responses by the power of two of their milliseconds."""
+    """The number of responses by latency: the keys are exponents of powers of two, in milliseconds."""
 
 
 class Count(NamedTuple):
@@ -129,21 +129,21 @@ class Abandoned(NamedTuple):
     late: int
     """How many of them were answered anyway."""
     waited_ms: float
-    """The longest wait; the rest of the row is about that request."""
+    """The longest wait; the other columns, except `captures`, are about that request."""
     request: int
-    """Number of its frame."""
+    """The number of its frame."""
     reason: str | None
     """The reason given in its cancellation."""
     late_ms: float | None
-    """How long after that it was answered anyway; None if it was not."""
+    """How long after its cancellation it was answered anyway; None if it was not."""
     captures: int
-    """How many captures have them."""
+    """How many captures have such requests."""
     path: str
     """The file of the capture."""
     probable_answer: int | None
-    """Number of the frame of an answer that fits no request and was probably meant for it."""
+    """The number of the frame of a response that matches no request and was probably meant for it."""
     probable_answer_id: str | None
-    """The id of that answer."""
+    """The id of that response."""
 
 
 class Unanswered(NamedTuple):
@@ -152,23 +152,23 @@ class Unanswered(NamedTuple):
     what: str
     times: int
     requests: list[int]
-    """Numbers of the first frames."""
+    """The numbers of the frames of the first ones."""
     live: int
     """How many of them are in captures that are still being recorded."""
     may_be_lost: int
-    """How many of them are in captures that have lost something."""
+    """How many of them are in captures that lack records or bodies."""
     may_be_unjudged: int
-    """How many are in other captures, before frames that could not be examined."""
+    """How many of them are in other captures, before frames that could not be examined."""
     captures: int
-    """How many captures have them."""
+    """How many captures have such requests."""
     path: str
-    """File of the first of them."""
+    """The file of the first one."""
     waited_ms: float
-    """How long the first has waited, up to the end of its capture, or up to now while that is being recorded."""
+    """How long the first one has waited: up to the end of its capture, or up to now while that is being recorded."""
     probable_answer: int | None
-    """Number of the frame of an answer that fits no request and was probably meant for the first."""
+    """The number of the frame of a response that matches no request and was probably meant for the first one."""
     probable_answer_id: str | None
-    """The id of that answer."""
+    """The id of that response."""
 
 
 class ToolCost(NamedTuple):
@@ -186,15 +186,15 @@ class Time(NamedTuple):
 
     session_ms: float
     server_ms: float
-    """A request of the client was open, and the server did not wait for the client."""
+    """The time in which a request of the client was open, and the server did not wait for the client."""
     client_ms: float
-    """The rest: the model and the user."""
+    """The remaining time: that of the model and the user."""
     waiting_ms: float
     """The part of client time in which the server waited for responses from the client."""
     stalled_ms: float
-    """A frame waited because its receiver did not accept it."""
+    """The time in which a frame waited because its receiver did not accept it."""
     unanswered: int
-    """Unanswered client requests: server time counts them up to the end of their session."""
+    """The number of unanswered client requests; they count as server time up to the end of their session."""
 
 
 class ToolTime(NamedTuple):
@@ -217,7 +217,7 @@ class Startup(NamedTuple):
     silent: int
     """Sessions in which the start of the process cannot be distinguished from the first response."""
     process_sessions: int
-    """Sessions of which the part is known; so are the next three."""
+    """The number of sessions in which this part is known; likewise for the other three parts."""
     initialize_sessions: int
     ready_sessions: int
     first_list_sessions: int
@@ -227,7 +227,7 @@ class Figures:
     """Queries the figures from a connection."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, refused: list[tuple[Path, Exception]]) -> None:
-        """`connection`: has the tables and views."""
+        """Create figures from a connection that has the tables and views."""
         self._connection = connection
         self.refused = refused
         """Captures that could no longer be read, and why."""
@@ -249,15 +249,15 @@ class Figures:
         return Totals(*(value or 0 for value in row))
 
     def losses(self) -> list[Loss]:
-        """The captures with something missing."""
+        """The captures that lack something."""
         return [Loss(*row) for row in self._rows(LOSSES)]
 
     def latency(self, by: By = "call", sort: Sort | None = None) -> list[Latency]:
-        """A row for each kind of call; of tools, only calls of tools.
+        """A row for each kind of call; by tool, only the calls of tools count.
 
         Args:
             by: what a row is about.
-            sort: by what rows are sorted; None for the most frequent first, and of days the earliest.
+            sort: the sort key; None to put the most frequent first, or the earliest day.
         """
         server, kind = _KEYS[by]
         order = "what" if by == "day" and sort is None else _ORDERS[sort or "n"]
@@ -299,7 +299,7 @@ class Figures:
                     and pictured.what is not distinct from summed.what
                 order by {order}, calls desc, summed.server, summed.what
                 limit {MAX_ROWS_PER_FIGURE}
-                """,  # noqa: S608 - of a fixed list
+                """,  # noqa: S608 - no part is untrusted
                 by != "tool",
             )
         ]
@@ -339,7 +339,7 @@ class Figures:
                 from calls
                 where method = 'tools/call' and asked_by = 'client' and name is not null
                 group by all order by total_ms desc, server, name limit {MAX_ROWS_PER_FIGURE}
-                """  # noqa: S608 - ours
+                """  # noqa: S608 - no part is untrusted
             )
         ]
 
@@ -446,7 +446,7 @@ class Figures:
         return [Count(*row) for row in self._rows(sql)]
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query of our own."""
+        """The rows of a query, whose text does not come from outside."""
         return self._connection.execute(sql, list(values)).fetchall()
 
 
@@ -462,20 +462,20 @@ def figures(
     """The figures of some captures.
 
     Args:
-        readable: where their rows are.
+        readable: the sources of the rows.
         findings: whether to run the rules, too.
         progress: called with the progress.
-        memory: bytes that DuckDB may hold.
+        memory: the bytes of memory that DuckDB may use.
     """
     with connected(memory) as connection:
         yield Figures(connection, prepare(connection, readable, findings=findings, progress=progress))
 
 
 def connected(memory: int) -> duckdb.DuckDBPyConnection:
-    """A connection to a fresh database in memory, which loads no extension.
+    """Returns a connection to a new database in memory, which loads no extensions.
 
     Args:
-        memory: bytes that DuckDB may hold.
+        memory: the bytes of memory that DuckDB may use.
     """
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     return connect(memory_limit=bytes_of(memory), **extensions)

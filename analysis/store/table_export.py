@@ -1,10 +1,11 @@
 """Exports captures to files for other programs: Parquet, CSV, or a DuckDB database.
 
-Parquet is a data set that can be extended: one file for each table and capture, in directories by day, named as for
-Hive, Spark and Trino. CSV is one file for each table, in which no cell is a formula. A database has the views, too.
+A Parquet export is a data set that can be extended: one file for each table and capture, in directories by day, named
+as for Hive, Spark and Trino. A CSV export is one file for each table, in which no cell is a formula. A database has the
+views, too.
 
-Everything is made in a private directory next to its place and then moved, so no partial file is ever visible; existing
-files are replaced only on request.
+All files are created in a private directory within the target and then moved, so no partial file is ever visible;
+existing files are replaced only on request.
 """
 
 import os
@@ -43,7 +44,7 @@ _ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
 
 _PRIVATE: Final = ".mcpproxy-"
 PARQUET: Final = "format parquet, compression zstd, row_group_size_bytes '32MB'"
-"""A row group is held in memory until it is complete; by default, 122,880 rows of any size."""
+"""A row group stays in memory until it is complete; by default, it has 122,880 rows of any size."""
 
 
 class Exported(NamedTuple):
@@ -62,7 +63,7 @@ class ExportResult(NamedTuple):
     refused: list[tuple[Path, Exception]]
     """Captures that could no longer be read, and why."""
     losses: list[Loss]
-    """What is missing from the others."""
+    """The losses of the other captures."""
 
 
 _Writer: TypeAlias = Callable[[duckdb.DuckDBPyConnection, dict[str, str], Path], Iterator[Exported]]
@@ -70,15 +71,15 @@ _Writer: TypeAlias = Callable[[duckdb.DuckDBPyConnection, dict[str, str], Path],
 
 
 class CannotExport(CannotCreate):
-    """The files cannot be written."""
+    """Raised if the files cannot be written."""
 
 
 class TooLarge(CannotExport):
-    """Some rows together need more memory than an export may take."""
+    """Raised if some rows together need more memory than an export may take."""
 
 
 class TargetExists(CannotExport):
-    """A file exists already."""
+    """Raised if a file exists already."""
 
     def __init__(self, path: Path) -> None:
         """Create the error for a file."""
@@ -102,22 +103,21 @@ def export(
     Args:
         readable: the sources of the rows.
         form: the format of the files.
-        place: the directory, which is made if it does not exist.
-        findings: whether to include the table `findings`; otherwise it is left out, as an empty one would look clean.
-        force: replace existing files.
-        names_only: write no folders of captures, only the names of their files.
-        machine: what all captures call their machine; empty for what their headers say.
+        place: the directory, which is created if it does not exist.
+        findings: whether to include the table `findings`; it is never left empty, as that would look like no findings.
+        force: whether to replace existing files.
+        names_only: whether to write only the names of captures' files, without their folders.
+        machine: the name of the machine in the rows of all captures; empty for the names in their headers.
         database: the name of the file, if the format is duckdb.
         progress: called with the progress of loading.
 
     Raises:
-        CannotExport: the files cannot be written: `TargetExists` if a file exists already. Nothing has been written
-            then.
+        CannotExport: the files cannot be written, so nothing was written; `TargetExists` if a file exists already.
     """
-    whole = os.path.abspath(place)
-    if not is_utf8(whole):
+    absolute_path = os.path.abspath(place)
+    if not is_utf8(absolute_path):
         raise CannotExport(f"cannot write to {place}: DuckDB cannot open files in a folder whose name is not UTF-8")
-    if form == "duckdb" and "?" in whole:
+    if form == "duckdb" and "?" in absolute_path:
         raise CannotExport(f"cannot write to {place}: DuckDB ends the name of a database at a ?")
     try:
         return _exported(
@@ -132,11 +132,11 @@ def export(
             progress=progress,
         )
     except (duckdb.Error, OSError) as error:
-        # The first line of DuckDB's message says what happened, the rest where in its own code.
-        of_file = of_disk(error) if isinstance(error, duckdb.Error) else error
-        why = (of_file.strerror if of_file is not None else None) or str(error).partition("\n")[0]
-        kind = TooLarge if isinstance(error, duckdb.OutOfMemoryException) else CannotExport
-        raise kind(f"cannot write to {place}: {why}; nothing was written") from error
+        # The first line of DuckDB's message says what happened, the others where in its own code.
+        os_error = of_disk(error) if isinstance(error, duckdb.Error) else error
+        reason = (os_error.strerror if os_error is not None else None) or str(error).partition("\n")[0]
+        error_type = TooLarge if isinstance(error, duckdb.OutOfMemoryException) else CannotExport
+        raise error_type(f"cannot write to {place}: {reason}; nothing was written") from error
 
 
 def _exported(
@@ -154,9 +154,9 @@ def _exported(
     with ExitStack() as undo:
         _make_folder(place, undo)
         sweep(place, _PRIVATE)
-        with private_folder(place, _PRIVATE) as private:
+        with private_folder(place, _PRIVATE) as private_path:
             # DuckDB may take a relative path for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
-            folder = os.path.abspath(private)
+            folder = os.path.abspath(private_path)
             with spilling_into(folder) as connection:
                 refused = prepare(connection, readable, findings=findings, progress=progress)
                 losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
@@ -166,18 +166,20 @@ def _exported(
                     "duckdb": partial(_database, name=database),
                 }
                 tables = [name for name in TABLE_NAMES if findings or name != "findings"]
-                rows = {name: _rows(name, names_only=names_only, machine=machine) for name in tables}
-                written = list(writers[form](connection, rows, Path(folder, "out")))
+                relations = {name: _rows(name, names_only=names_only, machine=machine) for name in tables}
+                exported_files = list(writers[form](connection, relations, Path(folder, "out")))
             out = Path(folder, "out")
-            targets = [file._replace(path=place / file.path.relative_to(out)) for file in written]
-            there = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
-            for path in there:
+            targets = [file._replace(path=place / file.path.relative_to(out)) for file in exported_files]
+            existing_paths = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
+            for path in existing_paths:
                 if not force:
                     raise TargetExists(path)
                 if path.is_dir():
                     raise CannotExport(f"{path} is a folder, so nothing was written")
-            # New files first: a replacement cannot be undone, and needs no more room.
-            for file, target in sorted(zip(written, targets, strict=True), key=lambda pair: pair[1].path in there):
+            # New files first: a replacement cannot be undone, but needs no additional space.
+            for file, target in sorted(
+                zip(exported_files, targets, strict=True), key=lambda pair: pair[1].path in existing_paths
+            ):
                 _make_folder(target.path.parent, undo)
                 _put(file.path, target.path, undo, force=force)
         undo.pop_all()
@@ -185,17 +187,17 @@ def _exported(
 
 
 def _rows(table: str, *, names_only: bool, machine: str) -> str:
-    """What to select from: the table, or the table with some values replaced."""
+    """The SQL of the relation to export: the table, or the table with some values replaced."""
     name = f"memory.main.{table}"
-    others = ["parse_filename(path) as path"] if names_only else []
-    others += [f"{quoted(machine)} as machine"] if machine else []
-    if others and table == "captures":
-        return f"(select * replace ({', '.join(others)}) from {name})"  # noqa: S608 - names are ours
+    replacements = ["parse_filename(path) as path"] if names_only else []
+    replacements += [f"{quoted(machine)} as machine"] if machine else []
+    if replacements and table == "captures":
+        return f"(select * replace ({', '.join(replacements)}) from {name})"  # noqa: S608 - no part is untrusted
     return name
 
 
 def _make_folder(folder: Path, undo: ExitStack) -> None:
-    """Make a directory and its missing parents, all private: `parents=True` would let others in."""
+    """Create a directory and its missing parents, all private: `parents=True` would let other users in."""
     for ancestor in [*reversed(folder.parents), folder]:
         if not ancestor.is_dir():
             undo.callback(_remove, ancestor.rmdir)
@@ -207,9 +209,9 @@ def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
     if force and os.path.lexists(target):
         file.replace(target)
         return
-    made = file.stat()
-    # Registered before the link exists, because a signal may come right after it.
-    undo.callback(_remove, partial(_unlink_if_same, target, (made.st_dev, made.st_ino)))
+    status = file.stat()
+    # Registered before the link exists, because a signal may arrive right after that.
+    undo.callback(_remove, partial(_unlink_if_same, target, (status.st_dev, status.st_ino)))
     try:
         # Unlike a rename, a link replaces nothing.
         os.link(file, target)
@@ -218,8 +220,8 @@ def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
 
 
 def _unlink_if_same(target: Path, identity: tuple[int, int]) -> None:
-    there = target.lstat()
-    if (there.st_dev, there.st_ino) == identity:
+    status = target.lstat()
+    if (status.st_dev, status.st_ino) == identity:
         target.unlink()
 
 
@@ -234,7 +236,9 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
     ).fetchall()
     stream_in_order(connection)
     for table, source in tables.items():
-        given = ", ".join(f"{_name(column)}::{column.portable} as {_name(column)}" for column in TABLES[table].columns)
+        expressions = ", ".join(
+            f"{_name(column)}::{column.portable} as {_name(column)}" for column in TABLES[table].columns
+        )
         for capture, day in days:
             rows = _count(connection, table, capture)
             if not rows:
@@ -242,19 +246,19 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
             path = out / table / f"day={day}" / f"{capture}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             # A capture's id is always 32 hexadecimal digits, regardless of its file.
-            rest = f"from {source} where capture = '{capture}'"
-            connection.execute(f"copy (select {given} {rest}) to {quoted(path)} ({PARQUET})")
+            from_clause = f"from {source} where capture = '{capture}'"
+            connection.execute(f"copy (select {expressions} {from_clause}) to {quoted(path)} ({PARQUET})")
             yield Exported(table, path, rows)
 
 
 def spilling_into(folder: str) -> duckdb.DuckDBPyConnection:
-    """A connection to a fresh database in memory, which loads no extension; what exceeds `MEMORY` goes to a folder."""
+    """Returns a connection to a new database in memory without extensions; data above `MEMORY` goes to a folder."""
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     return connect(memory_limit=MEMORY, temp_directory=folder, **extensions)
 
 
 def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let a connection write Parquet in groups of a few MB: DuckDB does this only without a promise about the order.
+    """Let a connection write Parquet in groups of a few MB: DuckDB does this only if it need not preserve the order.
 
     With one thread, rows keep their order anyway, and the same rows always give the same bytes.
     """
@@ -264,15 +268,21 @@ def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
     out.mkdir()
-    inert = f"case when regexp_matches({{0}}, '{_ACTIVE}') then '''' || {{0}} else {{0}} end"
-    forms = {"VARCHAR": inert, "JSON": inert.replace("{0}", "{0}::varchar"), "BLOB": "lower(hex({0}))"}
+    escaped_text = f"case when regexp_matches({{0}}, '{_ACTIVE}') then '''' || {{0}} else {{0}} end"
+    expressions_by_type = {
+        "VARCHAR": escaped_text,
+        "JSON": escaped_text.replace("{0}", "{0}::varchar"),
+        "BLOB": "lower(hex({0}))",
+    }
     for table, source in tables.items():
         path = out / f"{table}.csv"
-        given = ", ".join(
-            f"{forms[column.type].format(_name(column))} as {_name(column)}" if column.type in forms else _name(column)
+        expressions = ", ".join(
+            f"{expressions_by_type[column.type].format(_name(column))} as {_name(column)}"
+            if column.type in expressions_by_type
+            else _name(column)
             for column in TABLES[table].columns
         )
-        connection.execute(f"copy (select {given} from {source}) to {quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
+        connection.execute(f"copy (select {expressions} from {source}) to {quoted(path)} (format csv, header)")  # noqa: S608 - no part is untrusted
         yield Exported(table, path, _count(connection, table))
 
 
@@ -284,15 +294,15 @@ def _database(
     connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
     connection.execute("use export")
     create(connection)
-    left_out = [name for name in TABLE_NAMES if name not in tables]
+    omitted_tables = [name for name in TABLE_NAMES if name not in tables]
     for text in view_texts().values():
-        if not any(re.search(rf"\b{name}\b", text) for name in left_out):
+        if not any(re.search(rf"\b{name}\b", text) for name in omitted_tables):
             connection.execute(text)
     rows = 0
     for table, source in tables.items():
         connection.execute(copy_statement(source, table))
         rows += _count(connection, table)
-    for table in left_out:
+    for table in omitted_tables:
         connection.execute(f"drop table {table}")
     connection.execute("use memory.main")
     connection.execute("detach export")
@@ -300,9 +310,9 @@ def _database(
 
 
 def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
-    where = "" if capture is None else " where capture = ?"
+    where_clause = "" if capture is None else " where capture = ?"
     values = [] if capture is None else [capture]
-    ((count,),) = connection.execute(f"select count(*) from {table}{where}", values).fetchall()  # noqa: S608 - names are ours
+    ((count,),) = connection.execute(f"select count(*) from {table}{where_clause}", values).fetchall()  # noqa: S608 - no part is untrusted
     return int(count)
 
 

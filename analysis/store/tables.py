@@ -95,7 +95,7 @@ def copy_statement(source: str, table: str) -> str:
 def build_row(table: str, values: Mapping[str, object]) -> Row:
     """Returns the values in column order, for a row of a table; those of `LEADING_VALUE_TYPES` are not included.
 
-    Not used for frames and calls: there are millions of these, so they are built directly, as tuples in column order.
+    Frames and calls do not use it: there are millions of these, so they are built directly, as tuples in column order.
     """
     return tuple([values[name] for name in PYTHON_VALUE_TYPES[table]])
 

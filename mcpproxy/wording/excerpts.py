@@ -1,8 +1,8 @@
 """Excerpts: the part of a payload that a finding is about, on one line, with carets below the place.
 
-The place is located in the bytes themselves, in one pass over their tokens, so any size and nesting takes linear time,
-and an excerpt shows what crossed and not what a parser made of it. If the place is missing, as with a missing required
-member, its container is shown.
+The place is located in the bytes themselves, in one pass over their tokens. This takes linear time regardless of
+nesting, and an excerpt shows the bytes that crossed, not a parser's view of them. If the place does not exist, as with
+a missing required member, the excerpt shows its container.
 """
 
 import re
@@ -14,11 +14,11 @@ from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.wording.cells import cells, fit
 
 TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
-"""A string, a bracket, comma or colon, or a run of anything else but blanks."""
+"""A string, a bracket, a comma or a colon, or a run of anything else except white space."""
 _MAX_KEY_BYTES: Final = 4096
-"""Bytes of a member's name that is compared with one of a pointer."""
+"""The most bytes of a member's name that is compared with a step of a pointer."""
 _CONTEXT: Final = 24
-"""Bytes shown before the place, if not all fits."""
+"""The number of bytes shown before the place if not all of them fit."""
 
 
 class Excerpt(NamedTuple):
@@ -26,30 +26,32 @@ class Excerpt(NamedTuple):
 
     text: str
     indent: int = 0
-    """Cells before the carets."""
+    """The number of cells before the carets."""
     carets: int = 0
-    """How many; 0 if no place is known."""
+    """The number of carets; 0 if no place is known."""
     is_plain: bool = True
     """Whether it shows the exact place and everything before it, so that the place need not be described."""
 
 
 def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
-    """A line of at most `width` cells of a payload, with carets for the value of a pointer where it is found.
+    """At most `width` cells of a payload, with carets below the value of a pointer if that is found.
 
-    Without a pointer, all of it is at fault; then carets are worth a line only if it is not JSON.
+    Without a pointer, the whole payload is at fault; then it has carets only if it is not JSON.
     """
-    there, span = nearest(raw, pointer) if pointer else ("", None)
-    if span is None or not there:
+    resolved_pointer, span = nearest(raw, pointer) if pointer else ("", None)
+    if span is None or not resolved_pointer:
         text = fit(sanitise_bytes(raw, width + 1), width)
         if pointer or raw.lstrip()[:1] in (b"{", b"["):
             return Excerpt(text, is_plain=not pointer)
         return Excerpt(text, 0, cells(text))
     start, end = span
-    before, is_whole = _before(raw, start, width * 2 // 3)
-    inside = sanitise_bytes(raw[start:end], width + 1)
-    text = fit(before + inside + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
-    indent = cells(before)
-    return Excerpt(text, indent, max(1, min(cells(inside), width - indent)), is_whole and there == pointer)
+    before_text, is_whole = _before(raw, start, width * 2 // 3)
+    value_text = sanitise_bytes(raw[start:end], width + 1)
+    text = fit(before_text + value_text + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
+    indent = cells(before_text)
+    return Excerpt(
+        text, indent, max(1, min(cells(value_text), width - indent)), is_whole and resolved_pointer == pointer
+    )
 
 
 def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
@@ -73,7 +75,7 @@ def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
     steps = pointer.split("/")
     search = _searched(raw, pointer)
     if search.span is None:
-        # A second pass for its end: only now is it known that the path leads no further.
+        # A second pass finds the end of the value: only now is it known that the path leads no further.
         steps = steps[: search.reached + 1]
         search = _searched(raw, "/".join(steps))
     return "/".join(steps), search.span
@@ -117,25 +119,25 @@ class _Search:
 
     def feed(self, token: "re.Match[bytes]") -> bool:
         """Process the next token; return whether the search is over."""
-        mark = token[0][:1]
+        first_byte = token[0][:1]
         if token[0] == b'"':
             return True  # a string without an end
         if self._depth:
-            return self._pass_over(mark, token)
-        if mark in b",:":
-            if mark == b",":
+            return self._pass_over(first_byte, token)
+        if first_byte in b",:":
+            if first_byte == b",":
                 self._turn_to_next()
             return False
-        if mark in b"]}":
+        if first_byte in b"]}":
             return True
         if self._at_key:
             self._at_key = False
             self._wanted = len(token[0]) <= _MAX_KEY_BYTES and _text(token[0]) == self._step
             return False
-        return self._value(mark, token)
+        return self._value(first_byte, token)
 
-    def _pass_over(self, mark: bytes, token: "re.Match[bytes]") -> bool:
-        self._depth += (mark in b"[{") - (mark in b"]}")
+    def _pass_over(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
+        self._depth += (first_byte in b"[{") - (first_byte in b"]}")
         if self._depth or self._start is None:
             return False
         self.span = self._start, token.end()
@@ -146,20 +148,20 @@ class _Search:
         self._at_key = not self._in_array
         self._wanted = self._in_array and self._step == str(self._index)
 
-    def _value(self, mark: bytes, token: "re.Match[bytes]") -> bool:
-        opens = mark in b"[{"
+    def _value(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
+        is_container = first_byte in b"[{"
         if not self._wanted:
-            self._depth = int(opens)
+            self._depth = int(is_container)
             return False
         self.reached += 1
         if not self._left:
-            self.span = None if opens else token.span()
-            self._start, self._depth = token.start(), int(opens)
-            return not opens
-        if opens:
-            self._step, self._index, self._in_array = self._left.pop(), 0, mark == b"["
+            self.span = None if is_container else token.span()
+            self._start, self._depth = token.start(), int(is_container)
+            return not is_container
+        if is_container:
+            self._step, self._index, self._in_array = self._left.pop(), 0, first_byte == b"["
             self._at_key, self._wanted = not self._in_array, self._in_array and self._step == "0"
-        return not opens
+        return not is_container
 
 
 def _text(token: bytes) -> object:

@@ -53,12 +53,12 @@ def gist(message: Request | Notification, meaning: Meaning = UNKNOWN) -> str:
         return _NOTIFICATION_TEXTS[method](params, meaning)
     if method in _GIST:
         value = value_at(params, *_GIST[method])
-        # A retry of the same call (2026-07-28), with what its interim result had asked for.
+        # A retry of the same call (2026-07-28), with the input that its interim result asked for.
         again = "again " if "requestState" in params or "inputResponses" in params else ""
         return again + (excerpt(value) if value else "")
-    named = NAMED_BY.get(method, ())[:1]
-    rest = {name: value for name, value in params.items() if name != "_meta" and name not in named}
-    return excerpt(rest) if rest else ""
+    name_members = NAMED_BY.get(method, ())[:1]
+    other_params = {name: value for name, value in params.items() if name != "_meta" and name not in name_members}
+    return excerpt(other_params) if other_params else ""
 
 
 def log_source(params: Mapping[str, Any]) -> str:
@@ -96,12 +96,12 @@ def cancellation_text(meaning: Meaning) -> str:
 def _cancellation(params: Mapping[str, Any], meaning: Meaning) -> str:
     request, reason = meaning.cancels, string(params, "reason")
     if request is None:
-        named = f"#{excerpt(params.get('requestId'))}, {ID_STATES.get(meaning.id_state, 'no request seen')}"
+        request_text = f"#{excerpt(params.get('requestId'))}, {ID_STATES.get(meaning.id_state, 'no request seen')}"
     else:
-        became = cancellation_text(meaning)
-        named = f"#{request.id.text}{f' {became}:' if became else ''}"
-        named = " ".join(filter(None, (named, request.method, name_of(request))))
-    return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
+        outcome = cancellation_text(meaning)
+        request_text = f"#{request.id.text}{f' {outcome}:' if outcome else ''}"
+        request_text = " ".join(filter(None, (request_text, request.method, name_of(request))))
+    return sanitise(f"{request_text}: {reason}" if reason else request_text, EXCERPT)
 
 
 _NOTIFICATION_TEXTS: Final[dict[str, Callable[[Mapping[str, Any], Meaning], str]]] = {
@@ -122,7 +122,7 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 
 def summary(result: Mapping[str, Any], method: str) -> str:
-    """How many of what, which revision, which decision: the one thing that an ordinary result is about."""
+    """The one thing that an ordinary result is about: how many items, which revision, or which decision."""
     for member, noun in _LISTS.items():
         value = result.get(member)
         if isinstance(value, list):
@@ -136,9 +136,9 @@ def summary(result: Mapping[str, Any], method: str) -> str:
 
 
 _NOT_SAID: Final = ("_meta", "resultType", "taskId", "isError", "ttlMs", "cacheScope", "nextCursor")
-"""The members of a result that say nothing about what was asked for."""
+"""The members of a result that say nothing about the requested content."""
 _CONTENT: Final = ("content", "contents", "messages")
-"""The members of a result that hold what was asked for: those of tools and of sampling, of resources, of prompts."""
+"""The members that contain the requested content: in results of tools and sampling, of resources, and of prompts."""
 
 
 def _preview(result: Mapping[str, Any]) -> str:
@@ -153,15 +153,15 @@ def _preview(result: Mapping[str, Any]) -> str:
     for member in ("structuredContent", "completion"):
         if result.get(member):
             return excerpt(value_at(result, "completion", "values") or result[member])
-    rest = {name: value for name, value in result.items() if name not in _NOT_SAID}
-    return excerpt(rest) if any(value not in ({}, []) for value in rest.values()) else ""
+    other_members = {name: value for name, value in result.items() if name not in _NOT_SAID}
+    return excerpt(other_members) if any(value not in ({}, []) for value in other_members.values()) else ""
 
 
-def asked_and_answered(asked: str, answered: str) -> str:
+def asked_and_answered(request_gist: str, response_gist: str) -> str:
     """The gist of a request and the gist of its response: `{"a":1} ⇒ The sum is 3`.
 
     Args:
-        asked: the gist of the request.
-        answered: the gist of the response; empty if there is none.
+        request_gist: the gist of the request.
+        response_gist: the gist of the response; empty if there is none.
     """
-    return f"{asked}{YIELDS}{answered}".strip() if answered else asked
+    return f"{request_gist}{YIELDS}{response_gist}".strip() if response_gist else request_gist

@@ -14,14 +14,13 @@ from mcpproxy.wording.statuses import Status, answer
 from mcpproxy.wording.values import EXCERPT
 
 Kind: TypeAlias = Literal["request", "response", "notification", "batch", "aside", "invalid"]
-"""`aside` is a frame that is not a message but breaks no rule by that; `invalid` is any other frame that is not a
-message."""
+"""`aside` is a frame that is allowed not to be a message; `invalid` is any other frame that is not a message."""
 CONVERTED: Final = "id/type-changed"
 """The rule broken by a response whose id has a different JSON type from the id of its request. Most clients do not
 match the two and keep waiting, although a line shows them as a pair."""
 
 ABRIDGED: Final = "[partial]"
-"""Comes before what a message says of which an imported log holds only part."""
+"""Comes before the text of a message if an imported log contains only part of that message."""
 
 _TO_SERVER: Final = Span("→", "accent")
 _TO_CLIENT: Final = Span("←", "accent")
@@ -29,13 +28,13 @@ _NOTHING: Final = Span("")
 
 
 class Line(NamedTuple):
-    """What a line says. All of it is sanitised."""
+    """The parts of a line. All text is sanitised."""
 
     kind: Kind
     way: Span
     """`→` from the client, `←` from the server; with `!` if it breaks a rule, with `✗` if it is not a message."""
     subject: Span
-    """Its method or, of a response, that of its request; for others, what it is."""
+    """The method; for a response, that of its request; for others, what the frame is."""
     id: str = ""
     """The id of the request, also for its response: `#7`."""
     name: str = ""
@@ -43,7 +42,7 @@ class Line(NamedTuple):
     status: Status | None = None
     """What a response means, or what became of a request."""
     gist: Span = _NOTHING
-    """The payload of a request or a notification; of others, an excerpt."""
+    """The payload of a request or a notification; for others, an excerpt."""
     problem: str = ""
     """The rule that it breaks by itself."""
 
@@ -54,32 +53,32 @@ class Line(NamedTuple):
 
 
 def line(message: Message, meaning: Meaning) -> Line:
-    """What a message says."""
-    said = _line(message, meaning)
+    """The line of a message."""
+    message_line = _line(message, meaning)
     if message.frames[0].is_abridged:
-        return _abridged(said)
+        return _abridged(message_line)
     problem = message.frames[0].problem
-    # In a batch, it is the frame that breaks a rule, and the line of the batch says so.
-    if problem is None or said.problem or message.index is not None or meaning.is_stray_body:
-        return said
-    return _broken(said, problem)
+    # In a batch, the frame breaks the rule, and the line of the batch says so.
+    if problem is None or message_line.problem or message.index is not None or meaning.is_stray_body:
+        return message_line
+    return _broken(message_line, problem)
 
 
-def _abridged(said: Line) -> Line:
-    if said.kind == "response" and said.status is not None:
-        return said._replace(status=said.status._replace(text=f"{ABRIDGED} {said.status.text}".rstrip()))
-    return said._replace(gist=Span(f"{ABRIDGED} {said.gist.text}".rstrip(), "dim"))
+def _abridged(full_line: Line) -> Line:
+    if full_line.kind == "response" and full_line.status is not None:
+        return full_line._replace(status=full_line.status._replace(text=f"{ABRIDGED} {full_line.status.text}".rstrip()))
+    return full_line._replace(gist=Span(f"{ABRIDGED} {full_line.gist.text}".rstrip(), "dim"))
 
 
 def line_of(context: MessageContext) -> Line:
-    """What a message of a reading says."""
+    """The line of a message of a reading."""
     return line(context.message, meaning_of(context))
 
 
-def batch(frame: Frame, holds: int) -> Line:
-    """The line of the frame of a batch, before those of the messages that it holds."""
-    said = Line("batch", _way(frame), Span(f"batch of {holds:,}"))
-    return _broken(said, frame.verdict.problem) if frame.verdict.problem else said
+def batch(frame: Frame, message_count: int) -> Line:
+    """The line of the frame of a batch, which comes before those of the messages in it."""
+    batch_line = Line("batch", _way(frame), Span(f"batch of {message_count:,}"))
+    return _broken(batch_line, frame.verdict.problem) if frame.verdict.problem else batch_line
 
 
 def ended(request: Request, status: Status) -> Line:
@@ -109,29 +108,31 @@ def _response(response: Response, meaning: Meaning) -> Line:
     if call is None:
         return Line("response", way, Span("answer"), id_text(response.id)[1:], status=status)
     request = call.request
-    said = Line("response", way, Span(_method(request), "dim"), id_text(request.id)[1:], name_of(request), status)
-    return _broken(said, CONVERTED) if meaning.is_converted else said
+    response_line = Line(
+        "response", way, Span(_method(request), "dim"), id_text(request.id)[1:], name_of(request), status
+    )
+    return _broken(response_line, CONVERTED) if meaning.is_converted else response_line
 
 
 def _invalid(message: Invalid, *, is_stray_body: bool) -> Line:
     frame = message.frames[0]
-    way, aside = _way(frame), stray_line(message, is_stray_body=is_stray_body)
-    if aside is not None:
-        return Line("aside", way, aside[0], gist=aside[1])
+    way, stray_parts = _way(frame), stray_line(message, is_stray_body=is_stray_body)
+    if stray_parts is not None:
+        return Line("aside", way, stray_parts[0], gist=stray_parts[1])
     excerpt = f'"{sanitise_bytes(frame.raw, EXCERPT)}"' if message.index is None else f"element {message.index + 1:,}"
     mark = Span(f"{way.text}✗", "bad")
     return Line("invalid", mark, Span("not a message", "bad"), gist=Span(excerpt), problem=message.reason)
 
 
 def stray_line(message: Message, *, is_stray_body: bool) -> tuple[Span, Span] | None:
-    """An event that clients ignore, a frame that was not parsed, or an HTTP body where no message is due.
+    """The line of an event that clients ignore, an unparsed frame, or an HTTP body where no message is due.
 
     Args:
         message: the message.
         is_stray_body: whether it is such a body; see `MessageContext.is_stray_body`.
 
     Returns:
-        What it is, and an excerpt of what it holds; None for everything else.
+        What the frame is, and an excerpt of it; None for everything else.
     """
     if not isinstance(message, Invalid):
         return None
@@ -158,5 +159,5 @@ def _way(frame: Frame) -> Span:
     return _TO_SERVER if sender(frame) == "client" else _TO_CLIENT
 
 
-def _broken(said: Line, problem: str) -> Line:
-    return said._replace(way=Span(f"{said.way.text}!", "bad"), problem=problem)
+def _broken(plain_line: Line, problem: str) -> Line:
+    return plain_line._replace(way=Span(f"{plain_line.way.text}!", "bad"), problem=problem)

@@ -1,6 +1,6 @@
-"""Meaning: what a message means, as far as a line says it.
+"""Meaning: what a message means, as far as a line shows it.
 
-A reading knows it when the message comes; a screen assembles it again for each row that it draws.
+A reading knows it when it reads the message; a screen assembles it again for each row that it draws.
 """
 
 from typing import Final, NamedTuple
@@ -15,9 +15,10 @@ class Meaning(NamedTuple):
     call: Call | None = None
     """For a response: the call that it answers."""
     id_state: IdState | None = None
-    """For a response or a cancellation: what had become of the id that it names."""
+    """For a response or a cancellation: the state of the id that it names, at that time."""
     meant: str = ""
-    """For a response that fits no request: the request that it was probably meant for, as a clause. Untrusted text."""
+    """For a response that matches no request: the request that it was probably meant for, as a clause of untrusted
+    text."""
     cancels: Request | None = None
     """For a cancellation: the request that it names."""
     cancelled_after_ns: int | None = None

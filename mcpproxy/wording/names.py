@@ -1,4 +1,4 @@
-"""Names of requests, their ids and peers."""
+"""The names of requests, ids, revisions and peers as text."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,7 +12,7 @@ from mcpproxy.wording.values import EXCERPT, string
 REVISIONS: Final = 4
 """The most revisions of a capture that are named; there are hardly more than two."""
 ID_CELLS: Final = 16
-"""Cells of an id."""
+"""The most cells of an id."""
 
 NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
     "tools/call": ("name",),
@@ -27,11 +27,11 @@ NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
     "tasks/cancel": ("taskId",),
     "tasks/update": ("taskId",),
 }
-"""The member in which a request says what it is about, by method."""
+"""The path of the member that says what a request is about, by method."""
 
 
 def id_text(id_: Id | None) -> str:
-    """` #7`, ` #"7"`, or nothing."""
+    """An id after a space, as in ` #7` or ` #"7"`, or an empty string if there is none."""
     return "" if id_ is None else fit(f" #{sanitise(id_.text, 64)}", ID_CELLS)
 
 
@@ -43,10 +43,10 @@ def name_of(request: Request) -> str:
 def revisions_text(revisions: Iterable[str]) -> str:
     """The revisions of a capture, each once, in the order of its sessions: `2025-11-25, 2026-07-28`."""
     texts = list(dict.fromkeys(sanitise(revision, 40) for revision in revisions))
-    more = len(texts) - REVISIONS
-    return ", ".join([*texts[:REVISIONS], *([f"and {more:,} more"] if more > 0 else [])])
+    hidden_count = len(texts) - REVISIONS
+    return ", ".join([*texts[:REVISIONS], *([f"and {hidden_count:,} more"] if hidden_count > 0 else [])])
 
 
 def peer_text(peer: Peer) -> str:
-    """Name and version of one side."""
+    """The name and version of a peer."""
     return sanitise(peer.text.rstrip(), 60)

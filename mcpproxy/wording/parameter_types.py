@@ -43,7 +43,9 @@ def type_words(schema: Pairs) -> Iterator[str]:
 
 
 def _options(value: Any) -> list[str] | None:
-    """The types of which one holds, or None if the schema says more about any of them."""
+    """Returns the alternative types, or None if the schema says more about any of them."""
     kinds = [member(part, "type") for part in value] if is_array(value) else []
-    is_all = kinds and all(isinstance(kind, str) for kind in kinds) and not any(without(part, "type") for part in value)
-    return kinds if is_all else None
+    are_all_plain = (
+        kinds and all(isinstance(kind, str) for kind in kinds) and not any(without(part, "type") for part in value)
+    )
+    return kinds if are_all_plain else None

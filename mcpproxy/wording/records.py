@@ -26,7 +26,7 @@ _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
 
 
 class Remark(NamedTuple):
-    """A line other than a message."""
+    """A line that is not a message."""
 
     glyph: str
     """`·` for information, `▲` if something is missing or wrong, `■` for the end."""
@@ -41,7 +41,7 @@ class Remark(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """All of it in one line."""
+        """The text and the detail on one line."""
         return f"{self.text}  {self.detail}" if self.detail else self.text
 
 
@@ -58,8 +58,8 @@ def remark_on(item: object, *, ended: bool) -> Remark | None:
         return _close(item.members, ended=ended)
     if item.rec == "gap":
         return _gap(item)
-    word = _WORDS.get(item.rec)
-    remark = word(item.members) if word is not None else None
+    describe = _WORDS.get(item.rec)
+    remark = describe(item.members) if describe is not None else None
     number = item.members.get("exchange")
     return remark._replace(exchange=number) if remark is not None and type(number) is int else remark
 
@@ -67,8 +67,8 @@ def remark_on(item: object, *, ended: bool) -> Remark | None:
 def is_routine_stream(members: Mapping[str, Any], *, is_waiting: bool) -> bool:
     """Whether the record of a stream that answers a POST adds nothing to its messages, so that it needs no line.
 
-    A stream that begins, or that ends after its response, does not, whichever side ended it; one that ends while a
-    request waits does, and so does one that mcpproxy or a fault ended.
+    This is so for the beginning of a stream, and for its end after the response, regardless of which side ended it. It
+    is not so for a stream that ends while a request waits, or that mcpproxy or a fault ended.
 
     Args:
         members: the members of the record.
@@ -80,9 +80,9 @@ def is_routine_stream(members: Mapping[str, Any], *, is_waiting: bool) -> bool:
 
 
 def members_of(record: Record) -> Iterator[tuple[str, list[list[Span]]]]:
-    """What a record says, member by member: the name, and the lines of the value.
+    """The members of a record: the name of each, and the lines of its value.
 
-    Heads of HTTP are laid out; everything else is text or compact JSON, clipped.
+    HTTP heads have several lines; all other values are text or compact JSON, clipped.
     """
     for name, value in record.members.items():
         if name in _EVERYWHERE:
@@ -94,12 +94,12 @@ def members_of(record: Record) -> Iterator[tuple[str, list[list[Span]]]]:
 
 
 def _process(members: Mapping[str, Any]) -> Remark | None:
-    happened = members.get("event")
-    if happened == "spawned":
+    event = members.get("event")
+    if event == "spawned":
         return Remark("·", f"server started, pid {_scalar(members.get('pid'))}")
-    if happened == "failed":
+    if event == "failed":
         return Remark("■", f"the server could not be started: {_scalar(members.get('errno'))}", "bad", is_end=True)
-    return _exit(members) if happened == "ended" else None
+    return _exit(members) if event == "ended" else None
 
 
 def _exit(members: Mapping[str, Any]) -> Remark:
@@ -126,16 +126,16 @@ def _close(members: Mapping[str, Any], *, ended: bool) -> Remark | None:
 def _stderr(members: Mapping[str, Any]) -> Remark:
     raw = raw_bytes(dict(members))
     skipped = members.get("skipped")
-    before = f" ({_size(skipped)} skipped)" if skipped else ""
-    return Remark("·", f"stderr{before}: {sanitise_bytes(raw.rstrip()) if raw is not None else '(unreadable)'}")
+    skipped_text = f" ({_size(skipped)} skipped)" if skipped else ""
+    return Remark("·", f"stderr{skipped_text}: {sanitise_bytes(raw.rstrip()) if raw is not None else '(unreadable)'}")
 
 
 def _eof(members: Mapping[str, Any]) -> Remark:
     source, target = _SIDES.get(str(members.get("dir")), ("sender", "receiver"))
-    by = members.get("by")
-    if by == "error":
+    cause = members.get("by")
+    if cause == "error":
         return Remark("▲", f"reading from the {source} failed: {_scalar(members.get('errno'))}", "bad")
-    return Remark("·", f"{target} stopped reading" if by == "receiver" else f"{source} closed its end")
+    return Remark("·", f"{target} stopped reading" if cause == "receiver" else f"{source} closed its end")
 
 
 def _signal(members: Mapping[str, Any]) -> Remark:
@@ -147,12 +147,18 @@ def _signal(members: Mapping[str, Any]) -> Remark:
 
 def _stall(members: Mapping[str, Any]) -> Remark:
     _, target = _SIDES.get(str(members.get("dir")), ("", "receiver"))
-    first, last, waited = members.get("of"), members.get("to"), members.get("waited_ns")
-    count = last - first + 1 if type(first) is int and type(last) is int and last > first else 1
-    why = "mcpproxy's own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
-    frames = f"frame {_scalar(first)}" if count == 1 else f"frames {_scalar(first)} to {_scalar(last)}"
-    waited_text = units.duration(waited) if type(waited) is int and waited >= 0 else "?"
-    return Remark("·", f"{frames} waited {waited_text}: {why}")
+    first_frame, last_frame, waited_ns = members.get("of"), members.get("to"), members.get("waited_ns")
+    count = (
+        last_frame - first_frame + 1
+        if type(first_frame) is int and type(last_frame) is int and last_frame > first_frame
+        else 1
+    )
+    reason = "mcpproxy's own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
+    frames = (
+        f"frame {_scalar(first_frame)}" if count == 1 else f"frames {_scalar(first_frame)} to {_scalar(last_frame)}"
+    )
+    waited_text = units.duration(waited_ns) if type(waited_ns) is int and waited_ns >= 0 else "?"
+    return Remark("·", f"{frames} waited {waited_text}: {reason}")
 
 
 def _gap(gap: Record) -> Remark:
@@ -186,31 +192,31 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
         return None
     request, response = members.get("request"), members.get("response")
     method, target = _of(request, "method"), _of(request, "target")
-    status, by = _of(response, "status"), members.get("ended_by")
+    status, ended_by = _of(response, "status"), members.get("ended_by")
     flag_names = members.get("flags")
     flags = [flag for flag in flag_names if isinstance(flag, str)] if isinstance(flag_names, list) else []
     is_good = type(status) is int and 200 <= status < 300 and not flags
-    # The stream's own line says how the client left it, and leaving is not an error.
-    is_redirect = type(status) is int and status in REDIRECTS and by == "complete"
-    is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
+    # The stream's own line says how the client closed it, and closing it is not an error.
+    is_redirect = type(status) is int and status in REDIRECTS and ended_by == "complete"
+    is_fine = is_good and (ended_by == "complete" or (ended_by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
     # A request that is refused on arrival, for example because of --max-connections, is not read.
-    unread = "a request that was not read" if status == 503 else "a request that could not be read"
-    request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread
+    unread_text = "a request that was not read" if status == 503 else "a request that could not be read"
+    request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread_text
     text = f"{request_text} → {_scalar(status)}" if status is not None else f"{request_text}: no answer"
-    said = "" if is_redirect and not flags else _said(members).removeprefix(f"{_scalar(status)} ")
+    gist_text = "" if is_redirect and not flags else _said(members).removeprefix(f"{_scalar(status)} ")
     location = _location(members) if is_redirect else ""
     text += f" to {location}" if location else ""
     details = [*flags]
-    if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
+    if _of(response, "by") == "proxy" or (ended_by == "proxy" and status is None):
         text += " by mcpproxy"
-    elif by != "complete":
-        text += f", ended by the {_scalar(by)}"
-    elif members.get("body_hash") and not said:
+    elif ended_by != "complete":
+        text += f", ended by the {_scalar(ended_by)}"
+    elif members.get("body_hash") and not gist_text:
         text += f", {_size(members.get('response_size'))} not stored"
-    if said:
-        text += f": {said}"
+    if gist_text:
+        text += f": {gist_text}"
     if isinstance(members.get("error"), str):
         details.append(members["error"])
     is_plain = is_fine or (bool(location) and not flags)
@@ -220,12 +226,12 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
 
 def _location(members: Mapping[str, Any]) -> str:
     """The address to which a response sent the client, as the client received it."""
-    sent = values_of(_of(members.get("response"), "headers"), "location")
-    return _short(_of(members.get("rewritten"), "location") or next(iter(sent), ""))
+    locations = values_of(_of(members.get("response"), "headers"), "location")
+    return _short(_of(members.get("rewritten"), "location") or next(iter(locations), ""))
 
 
 def _said(members: Mapping[str, Any]) -> str:
-    """The gist of a response that is not a message, in one line."""
+    """The gist of a response that is not a message, on one line."""
     text, oauth = members.get("response_text"), members.get("oauth")
     if isinstance(oauth, dict):
         text = _of(oauth, "error_description") or _of(oauth, "error")
@@ -239,12 +245,14 @@ def _short(target: object) -> str:
 
 def _stream(members: Mapping[str, Any]) -> Remark:
     if members.get("event") == "opened":
-        after = members.get("last_event_id")
-        return Remark("·", "stream opened" + (f", resumed after event {_scalar(after)}" if after is not None else ""))
-    by = members.get("ended_by")
-    how = "" if by == "complete" else f" by the {_scalar(by)}"
+        resumed_id = members.get("last_event_id")
+        return Remark(
+            "·", "stream opened" + (f", resumed after event {_scalar(resumed_id)}" if resumed_id is not None else "")
+        )
+    ended_by = members.get("ended_by")
+    ending = "" if ended_by == "complete" else f" by the {_scalar(ended_by)}"
     events = members.get("events")
-    return Remark("·", f"stream ended{how} after {count_text(events, 'event') if type(events) is int else '?'}")
+    return Remark("·", f"stream ended{ending} after {count_text(events, 'event') if type(events) is int else '?'}")
 
 
 def _of(part: object, name: str) -> object:

@@ -25,7 +25,7 @@ _OURS: Final = frozenset(
 )
 """Fields that curl adds itself, or that belong to a single connection."""
 INITIALIZED: Final = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
-"""What ends the handshake of a session, in every revision that has one."""
+"""The message that ends the handshake of a session, in every revision that has one."""
 _SESSION: Final = "mcp-session-id"
 _MAX_WORD_BYTES: Final = 100_000
 """The most bytes of a word of a command: Linux accepts 128 KiB."""
@@ -37,10 +37,10 @@ class Command(NamedTuple):
     kind: str
     """`curl` or `shell`."""
     word: str
-    """What it is, in words."""
+    """The kind of command, in words."""
     text: str
     has_placeholders: bool = False
-    """Whether something in it must be replaced first: what stands in `<…>`."""
+    """Whether the user has to replace something in it first, which is written as `<…>`."""
     is_open: bool = False
     """Whether it keeps the server's stdin open, until Ctrl-D."""
 
@@ -71,12 +71,12 @@ class Posted(NamedTuple):
 
     method: str
     target: str
-    """Such as `/mcp`."""
+    """The path and query, such as `/mcp`."""
     fields: Mapping[str, str]
-    """The header fields, secret ones hashed."""
+    """The header fields, with secrets hashed."""
     body: bytes
     is_legacy: bool = False
-    """Whether it is a message of the older transport, whose answers come on the stream of another request."""
+    """Whether it is a message of the older transport, whose responses come on the stream of another request."""
 
 
 def posted_by(http: HttpExchange, body: bytes) -> Posted:
@@ -94,8 +94,8 @@ def command(
     header: Mapping[str, Any],
     frame: Frame,
     posted: Posted | None,
-    before: Frame | None = None,
-    started: Posted | None = None,
+    initialize_frame: Frame | None = None,
+    initialize_post: Posted | None = None,
 ) -> Command | None:
     """Returns the command that sends a message again, in a session of its own, or None if there is none.
 
@@ -103,64 +103,71 @@ def command(
         header: the members of the capture's header.
         frame: the message.
         posted: the HTTP request that carried it, if it is known.
-        before: the `initialize` request of its session, if it has one.
-        started: the HTTP request that carried that.
+        initialize_frame: the `initialize` request of its session, if it has one.
+        initialize_post: the HTTP request that carried `initialize`.
     """
     if header.get("transport") != "http":
         argv = header.get("argv") if frame.dir == "c2s" else None
-        raws = [frame.raw] if before is None or not argv else [before.raw, INITIALIZED, frame.raw]
+        messages = (
+            [frame.raw] if initialize_frame is None or not argv else [initialize_frame.raw, INITIALIZED, frame.raw]
+        )
         word = "a shell command that starts the server" if argv else "a shell command that prints it"
-        return Command("shell", word, to_stdin(raws, argv), is_open=bool(argv))
+        return Command("shell", word, to_stdin(messages, argv), is_open=bool(argv))
     if posted is None or frame.dir != "c2s" or posted.is_legacy:
         return None
     is_in_session = _HASHED.fullmatch(posted.fields.get(_SESSION, "")) is not None
     try:
-        line = curl(header.get("public") or header.get("upstream"), posted, started if is_in_session else None)
+        line = curl(header.get("public") or header.get("upstream"), posted, initialize_post if is_in_session else None)
     except ValueError:  # the upstream is not a URL
         return None
     return Command("curl", "a curl command", line, has_placeholders=_PLACEHOLDER.search(line) is not None)
 
 
-def to_stdin(raws: Sequence[bytes], argv: object) -> str:
+def to_stdin(messages: Sequence[bytes], argv: object) -> str:
     """A line for a POSIX shell that writes messages to the stdin of a command, and keeps that open.
 
-    Servers drop what they work on when their stdin ends, so what is typed follows the messages, up to Ctrl-D.
+    Servers drop the requests that they work on when their stdin ends, so the user's input follows the messages, until
+    Ctrl-D.
     """
     words = [with_placeholders(word) for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
-    if all(map(_is_plain, raws)):
-        printf = " ".join(["printf '%s\\n'", *(shlex.quote(raw.decode()) for raw in raws)])
+    if all(map(_is_plain, messages)):
+        printf = " ".join(["printf '%s\\n'", *(shlex.quote(raw.decode()) for raw in messages)])
     else:
-        printf = "printf " + _octal(b"".join(raw + b"\n" for raw in raws))
+        printf = "printf " + _octal(b"".join(raw + b"\n" for raw in messages))
     return f"{{ {printf}; cat; }} | {' '.join(map(_word, words))}" if words else printf
 
 
-def curl(upstream: object, posted: Posted, started: Posted | None = None) -> str:
+def curl(upstream: object, posted: Posted, initialize_post: Posted | None = None) -> str:
     """A line for a POSIX shell that sends a request again.
 
     The recorder hashes session ids, and servers forget them, so the line can begin a session as the client did, and use
-    the id that the server gives to it (specification 2025-06-18, basic/transports, Session Management).
+    the id that the server assigns to it (specification 2025-06-18, basic/transports, Session Management).
 
     Args:
         upstream: the server's address, as recorded.
         posted: the request.
-        started: the `initialize` request of a session to begin for it; None to send it alone.
+        initialize_post: the `initialize` request of a session to begin for it; None to send it alone.
 
     Raises:
         ValueError: the upstream is not a URL.
     """
-    if started is None:
+    if initialize_post is None:
         return _curl(upstream, posted)
-    start = _curl(upstream, started, "--silent", "--output", "/dev/null", "--dump-header", "-")
-    ready = _curl(upstream, posted._replace(body=INITIALIZED), "--silent", "--output", "/dev/null", is_new=True)
-    given = f"tr -d '\\r' | awk 'tolower($1) == \"{_SESSION}:\" {{print $2}}'"
-    return f"SESSION=$({start} | {given}); {ready}; {_curl(upstream, posted, is_new=True)}"
+    initialize_command = _curl(upstream, initialize_post, "--silent", "--output", "/dev/null", "--dump-header", "-")
+    initialized_command = _curl(
+        upstream, posted._replace(body=INITIALIZED), "--silent", "--output", "/dev/null", is_new=True
+    )
+    id_filter = f"tr -d '\\r' | awk 'tolower($1) == \"{_SESSION}:\" {{print $2}}'"
+    return (
+        f"SESSION=$({initialize_command} | {id_filter}); {initialized_command}; {_curl(upstream, posted, is_new=True)}"
+    )
 
 
 def _curl(upstream: object, posted: Posted, *options: str, is_new: bool = False) -> str:
-    """A curl command; `is_new` if the session id is in a variable of the shell."""
-    place = urlsplit(upstream) if isinstance(upstream, str) and _is_plain(upstream.encode()) else None
-    is_known = place is not None and place.scheme in ("http", "https") and bool(place.netloc)
-    origin = f"{place.scheme}://{place.netloc}" if place is not None and is_known else "http://<SERVER>"
+    """A curl command; if `is_new` is true, it takes the session id from a variable of the shell."""
+    url = urlsplit(upstream) if isinstance(upstream, str) and _is_plain(upstream.encode()) else None
+    is_known = url is not None and url.scheme in ("http", "https") and bool(url.netloc)
+    origin = f"{url.scheme}://{url.netloc}" if url is not None and is_known else "http://<SERVER>"
     path = posted.target if posted.target.startswith("/") else "/"
     words = ["curl", "--globoff", "--no-buffer", *options, "--request", posted.method]
     line = " ".join(map(_word, [*words, "--url", with_placeholders(origin + path)]))
@@ -181,7 +188,7 @@ def with_placeholders(text: str, name: str = "") -> str:
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Whether it can be quoted as it is: nothing in it acts on a terminal or is invisible."""
+    """Whether bytes can be quoted as they are, because nothing in them acts on a terminal or is invisible."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -199,8 +206,8 @@ def _word(text: str) -> str:
 
 def _octal(raw: bytes) -> str:
     """A `printf` format that writes exactly these bytes, and is not mistaken for an option."""
-    signs = [
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" and (at or byte != ord("-")) else f"\\{byte:03o}"
-        for at, byte in enumerate(raw)
+    chars = [
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" and (index or byte != ord("-")) else f"\\{byte:03o}"
+        for index, byte in enumerate(raw)
     ]
-    return shlex.quote("".join(signs))
+    return shlex.quote("".join(chars))

@@ -1,4 +1,4 @@
-"""Status: what became of a call, in a word and an explanation. All commands, reports and screens take it from here."""
+"""Status: what became of a call, in a word and an explanation, for all commands, reports and screens."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -33,7 +33,7 @@ class Status(NamedTuple):
     verdict: str
     """`ok`, `error -32602`, `abandoned`, …"""
     text: str = ""
-    """What explains it: of a response, a count or the text of an error; else a clause that continues from the word."""
+    """The explanation: for a response, a count or the text of an error; otherwise a clause that continues the word."""
     is_bad: bool = False
     late_ns: int | None = None
     """How long after its cancellation the call was answered, if it was."""
@@ -45,12 +45,12 @@ class Status(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same for where there is less room: `ok, late`."""
+        """The same for places with less room: `ok, late`."""
         return self.verdict if self.late_ns is None else f"{self.verdict}, late"
 
     @property
     def shortest(self) -> str:
-        """The same for where there is hardly any room: that an error came late, not which."""
+        """The same for places with hardly any room: it says that an error came late, but not which error."""
         return "error, late" if self.late_ns is not None and self.is_bad else self.short
 
 
@@ -67,14 +67,14 @@ def verdict(outcome: Outcome, *, is_abandoned: bool = False) -> Status:
 
 
 def answer(response: Response, meaning: Meaning) -> Status:
-    """What a response means for its call or, if it belongs to none, why not, and what it would mean."""
+    """What a response means for its call; if it belongs to none, why, and what it would mean."""
     call = meaning.call
     if call is not None:
         status = _content(response, call.outcome, call.request.method, call.late_ns)
         return status._replace(verdict=_WORDS[Outcome.CANCELLED], is_bad=False) if call.is_acknowledged else status
-    rest = " ".join(filter(None, content(response)[:2]))
-    meant = f"; {sanitise(meaning.meant, EXCERPT)}" if meaning.meant else ""
-    return Status(ID_STATES.get(meaning.id_state, "fits no request"), rest + meant, is_bad=True)
+    content_text = " ".join(filter(None, content(response)[:2]))
+    request_text = f"; {sanitise(meaning.meant, EXCERPT)}" if meaning.meant else ""
+    return Status(ID_STATES.get(meaning.id_state, "fits no request"), content_text + request_text, is_bad=True)
 
 
 def content(response: Response) -> Status:
@@ -125,8 +125,12 @@ def _text(outcome: Outcome, result: Mapping[str, Any], method: str) -> str:
     if outcome is Outcome.TOOL_ERROR:
         return error_text(result)
     if outcome is Outcome.INPUT_REQUIRED:
-        wanted = result.get("inputRequests")
-        methods = [string(request, "method") for request in wanted.values()] if isinstance(wanted, dict) else []
+        input_requests = result.get("inputRequests")
+        methods = (
+            [string(request, "method") for request in input_requests.values()]
+            if isinstance(input_requests, dict)
+            else []
+        )
         return sanitise(", ".join(filter(None, methods)), EXCERPT)
     if outcome is Outcome.TASK:
         return sanitise(string(result, "task", "taskId") or string(result, "taskId"), EXCERPT)

@@ -7,13 +7,13 @@ from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
 
 EXCERPT: Final = 300
-"""Characters of a payload that a line can show; wider terminals than this are rare."""
+"""The most characters of a payload that a line can show; wider terminals are rare."""
 
 
 def excerpt(value: object) -> str:
     """A JSON value as compact JSON, clipped; a string by itself without quotes.
 
-    Encoded piece by piece up to the limit, so that the cost is not that of a large payload.
+    It is encoded piece by piece up to the limit, so that the cost does not depend on the size of the payload.
     """
     if isinstance(value, str | Number):
         return sanitise(value if isinstance(value, str) else value.token, EXCERPT)
@@ -38,6 +38,6 @@ def value_at(value: object, *path: str) -> Any:
 
 
 def string(value: object, *path: str) -> str:
-    """That member if it is a string, not sanitised; else, or without a path, an empty string."""
+    """Returns the member at the end of a path if it is a string, not sanitised, or else an empty string."""
     text = value_at(value, *path) if path else None
     return text if isinstance(text, str) else ""
