@@ -23,7 +23,7 @@ MARKS: Final = 4_000_000
 WAITING: Final = 10_000
 """The maximum number of findings kept for rows that are not yet in the index."""
 COUNTED: Final = 63
-"""The number up to which the findings in a row are counted."""
+"""The maximum count of findings in a row; further ones are not counted."""
 LEVELS: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
 """How each level is drawn."""
 SIGNS: Final = {Level.NOTE: "·", Level.WARNING: "!", Level.ERROR: "✗"}
@@ -48,11 +48,11 @@ class Findings:
         self.tally = Tally()
         """All of them, by level; for a capture that is not shown, findings are only counted."""
         self.checked = 0
-        """How many rows were checked."""
+        """How many rows have been checked."""
         self.has_caught_up = False
-        """Whether those were all rows when the worker last looked."""
+        """Whether the worker had checked all rows when it last looked."""
         self.has_ended = False
-        """Whether everything was checked, and no more will follow."""
+        """Whether everything has been checked, and nothing will follow."""
         self.trouble = ""
         """Why checking stopped, if it did."""
         self.faults: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Findings:
         return self._index.entry_of_seq(finding.frame) if self._index is not None else None
 
     def at(self, row: int) -> tuple[Level | None, int]:
-        """The worst level in a row, and the number of findings, 63 at most."""
+        """The worst level in a row, and the number of its findings, at most `COUNTED`."""
         mark = self._worst[row] if row < len(self._worst) else 0
         return (Level(mark >> 6), mark & COUNTED) if mark else (None, 0)
 
@@ -94,7 +94,7 @@ class Findings:
         return self._kept_at.get(row, [])
 
     def next_wrong(self, row: int, by: int) -> int | None:
-        """The nearest row after another, or before it, with a warning or an error.
+        """The nearest row with a warning or an error, after or before another row.
 
         Args:
             row: the row to start from; -1 to start before the first.
@@ -122,15 +122,15 @@ class Findings:
         self._mark(rule, level, frame, None)
 
     def settle(self) -> None:
-        """Place the findings that came before their rows; called by the thread that has found more rows."""
+        """Place the findings that came before their rows; called by the thread that adds rows to the index."""
         with self._placing:
             if not self._waiting or not self._index:
                 return
             last = self._index.entry(len(self._index) - 1).seq
-            ripe = [one for one in self._waiting if one[2] <= last]
+            placeable = [one for one in self._waiting if one[2] <= last]
             self._waiting = [one for one in self._waiting if one[2] > last]
-            for one in ripe:
-                self._place(*one)
+            for waiting in placeable:
+                self._place(*waiting)
 
     def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
         # The lock is held from the search for the row to the end: otherwise the row could be found, and `settle`
