@@ -113,7 +113,7 @@ class Palette(CommandPalette):
         self.query_one(SearchIcon).icon = "/"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the list of commands if the terminal has no room for it: Textual fails on a list without a visible row."""
+        """Disable the list of commands if the terminal has no room for it: Textual fails if no row of it is visible."""
         if action == "command_list" and not self.query_one(CommandList).scrollable_content_region:
             return False
         return super().check_action(action, parameters)

@@ -51,7 +51,7 @@ class ListedCapture:
 
     @property
     def began_ns(self) -> int:
-        """When the session began: from the header, or else from the file, which is newer if the capture was imported."""
+        """When the session began: from the header, or else from the file. An imported file can be much newer."""
         wall_ns = self.summary.wall_ns if self.summary is not None else None
         return self._file_ns if wall_ns is None else wall_ns
 

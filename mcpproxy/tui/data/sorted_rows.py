@@ -11,7 +11,7 @@ def holds(rows: "array[int]", row: int) -> bool:
 
 
 def insert(rows: "array[int]", row: int) -> None:
-    """Add a row, unless it is there; one after all others costs least."""
+    """Add a row, unless it is there already; a row after all others costs least."""
     if not rows or rows[-1] < row:
         rows.append(row)
     elif not holds(rows, row):

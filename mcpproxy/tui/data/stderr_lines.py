@@ -17,30 +17,30 @@ from mcpproxy.wording.spans import Span
 AT_ONCE: Final = 300
 """How many lines are searched per step."""
 NEIGHBOUR_MS: Final = 150
-"""How many frames are shown next to a line, before it and after it."""
+"""How many rows are shown before a line, and how many after it."""
 MAX_SEARCHED: Final = 5000
-"""How many rows are searched for these frames, in each direction."""
+"""How many rows are searched for these, in each direction."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
-    """A line's text, safe on a screen, and how many bytes before it were not recorded, or None if it is gone.
+    """Returns a line's sanitised text and how many bytes before it were not recorded; None if the line is gone.
 
     Args:
         reading: the capture.
-        row: the entry.
+        row: the row of the line.
         limit: the maximum number of characters; None for all.
     """
     item = reading.index.read_item(row)
     if not isinstance(item, Record) or item.rec != "stderr":
         return None
     skipped = item.members.get("skipped")
-    # Loggers fill their lines with spaces, which would only be marked as cut.
+    # Some loggers pad their lines with spaces; a line would then be marked as cut although only spaces are missing.
     raw = (raw_bytes(item.members) or b"").rstrip()
     return sanitise_bytes(raw, limit), skipped if type(skipped) is int and skipped > 0 else 0
 
 
 class LogRows(TrafficRows):
-    """The rows: lines of stderr, read from the file when they are drawn."""
+    """Table rows: the lines of stderr, which are read from the file when they are drawn."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
         """Show all lines of stderr.
@@ -71,7 +71,7 @@ class LogSearch:
 
         Args:
             reading: the capture.
-            words: separated by blanks; case is ignored.
+            words: the words, separated by blanks; case is ignored.
         """
         self.words = words
         self.rows = array("I")
@@ -93,7 +93,7 @@ class LogSearch:
 
 
 def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """The rows around a line of stderr, without other such lines, and the place of the first row after it."""
+    """Returns the rows around a line of stderr, without other such lines, and the position of the first row after it."""
     rows = reading.shown
     at = bisect_left(rows, row)
     before = _others(reading, range(at - 1, max(-1, at - 1 - MAX_SEARCHED), -1))
@@ -103,6 +103,6 @@ def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
 
 
 def _others(reading: Reading, places: range) -> list[int]:
-    """The first `NEIGHBOUR_MS` rows at places of the traffic that are not lines of stderr."""
+    """Returns the first `NEIGHBOUR_MS` of the rows at some positions that are not lines of stderr."""
     rows, index = reading.shown, reading.index
     return list(islice((rows[place] for place in places if index.kind(rows[place]) != "stderr"), NEIGHBOUR_MS))

@@ -31,7 +31,7 @@ class StepThread:
         Args:
             step: does some work; returns False if there is nothing to do yet.
             report: called from the thread when there is news.
-            fail: called with the reason, in words, if it cannot continue.
+            fail: called with the reason if the thread cannot continue.
             name: the name of the thread.
         """
         self._step, self._report, self._fail = step, report, fail
@@ -42,7 +42,7 @@ class StepThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the current step."""
+        """End the thread after the current step."""
         self._stop.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(5)

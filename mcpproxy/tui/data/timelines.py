@@ -23,7 +23,7 @@ from mcpproxy.tui.data.heat import HeatKey, HeatMap, HeatMaps
 from mcpproxy.tui.data.reading import Reading
 
 BLOCK: Final = 256
-"""Calls whose ends are summarised together."""
+"""How many calls have their ends summarised together."""
 SETTLED_AT_ONCE: Final = 5000
 MAX_SEARCHED: Final = 5000
 """How many rows at the beginning are searched for the parts of a startup."""
@@ -32,7 +32,7 @@ INSIDE: Final = 300
 MAX_TIMELINES: Final = 24
 """The maximum number of captures shown: the ones that began nearest to the open capture."""
 MAX_TIMELINE_ENTRIES: Final = ROWS
-"""How many entries of all captures together are kept in memory; beyond that, only the open capture is read further."""
+"""How many entries of all captures together are kept in memory; beyond that, only the open capture is still read."""
 FIND_S: Final = 2.0
 """The pause between two searches for more captures."""
 
@@ -63,7 +63,7 @@ class Bar(NamedTuple):
 
 
 class Startup(NamedTuple):
-    """When a server started, on the clock; a time is None if that did not happen or was not recorded."""
+    """When a server started, on the clock; a time is None if the event did not happen or was not recorded."""
 
     spawned_ns: int | None
     awake_ns: int | None
@@ -81,7 +81,7 @@ class Startup(NamedTuple):
 
 
 class Timeline:
-    """One capture. One thread steps; others query."""
+    """The timeline of one capture. One thread calls `step`; others query."""
 
     def __init__(self, reading: Reading, offset_ns: int) -> None:
         """Start without ended calls.
@@ -96,9 +96,9 @@ class Timeline:
         self.is_cut = False
         """Whether reading stopped before its end because the captures are too large."""
         self._ends = array("q")
-        """By block, when the last of its calls ended."""
+        """By block: when the last of its calls ended."""
         self._open = array("I")
-        """By block, how many have not ended."""
+        """By block: how many of its calls have not ended."""
         self._has_ended = bytearray()
         self._settled = 0
         self._looked = 0
@@ -138,7 +138,7 @@ class Timeline:
         return bool(unknown or settled) or is_heating
 
     def _find_startup_parts(self) -> None:
-        """Look for the parts of the startup."""
+        """Search the first rows for the parts of the startup."""
         index, rows = self.reading.index, self._rows
         while self._looked < min(len(index), MAX_SEARCHED) and not {"spawned", "awake"} <= rows.keys():
             entry = index.entry(self._looked)
@@ -180,7 +180,7 @@ class Timeline:
         return counts
 
     def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
-        """The calls that ran in a stretch, in the order in which they began; returns None if there are too many."""
+        """Returns the calls that ran in a stretch, in the order in which they began, or None if there are too many."""
         low, high = self._at(start_ns), self._at(end_ns)
         if high - low > most:
             return None
@@ -200,28 +200,28 @@ class Timeline:
         return running + list(range(low, high))
 
     def heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
-        """The last map of what began in a stretch, or None if there is none yet; a newer one is computed if needed."""
+        """Request the map of the calls that began in a stretch; returns the last complete map, or None if there is none."""
         offset, settled = self.offset_ns, self._settled
         first, last = self._at(start_ns), self._at(end_ns)
         self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
         return self.heat.map
 
     def near(self, row: int) -> int | None:
-        """The call of a row, or the last one that began before it, or else the first; returns None without calls."""
+        """The call of a row, or else the last one that began before it, or else the first one; None without calls."""
         requests, number = self.reading.calls.request, self.reading.call(row)
         if number is None and len(requests):
             number = max(0, bisect_left(requests, row) - 1)
         return number
 
     def around(self, number: int, most: int) -> tuple[int, int]:
-        """A stretch with a call in its middle, in which at most `most` calls begin."""
+        """Returns a stretch with a call in its middle, in which at most `most` calls begin."""
         requests, index = self.reading.calls.request, self.reading.index
         first, last = max(0, number - most // 2), min(len(requests) - 1, number + most // 2)
         low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
         return self.offset_ns + low, self.offset_ns + max(high, low + 1)
 
     def bar(self, number: int) -> Bar:
-        """A call on the clock."""
+        """Returns the bar of a call."""
         calls, index = self.reading.calls, self.reading.index
         start, row = index.t_ns(calls.request[number]), calls.end[number]
         end = None if row == NONE else index.t_ns(row)
@@ -255,27 +255,27 @@ class Timeline:
         return waits
 
     def _at(self, t_ns: int, low: int = 0, high: int | None = None) -> int:
-        """The first call that began at or after a moment."""
+        """Returns the first call that began at a moment or after it."""
         calls = self.reading.calls
         end = len(calls) if high is None else high
         return bisect_left(calls.request, t_ns - self.offset_ns, low, end, key=self.reading.index.t_ns)
 
 
 class Timelines:
-    """All captures of one client process. One thread steps; others read."""
+    """All captures of one client process. One thread calls `step`; others read."""
 
     def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]], checking: Checking) -> None:
         """Start with only the open capture.
 
         Args:
             reading: the open capture, which another thread continues to read.
-            listed: captures that are already known.
-            checking: has the worker that reads the other captures.
+            listed: returns the captures that are already known.
+            checking: reads the other captures in its worker.
         """
         self._checking = checking
         self.own = Timeline(reading, 0)
         self.all: Sequence[Timeline] = [self.own]
-        """Ordered by their start."""
+        """The timelines of all captures, in the order of their starts."""
         self.captures = ClientCaptures(reading.path, reading.index.header.members, listed)
         self.has_looked = False
         """Whether all of the client's captures are known."""
@@ -330,7 +330,7 @@ class Timelines:
         return (min(begin_ns for begin_ns, _ in parts), max(end_ns for _, end_ns in parts)) if parts else None
 
     def _open(self) -> None:
-        """Start reading the captures found, the nearest in time first."""
+        """Start reading the client's other captures; the nearest in time come first."""
         open_paths = {timeline.reading.path for timeline in self.all}
         captures = sorted(
             (capture for capture in self.captures.related if capture[0] not in open_paths),
@@ -344,11 +344,11 @@ class Timelines:
                 continue
             self._checking.read(timeline.reading, with_rules=False)
             self._opened += 1
-            self.all = sorted([*self.all, timeline], key=lambda capture: capture.offset_ns)
+            self.all = sorted([*self.all, timeline], key=lambda item: item.offset_ns)
 
 
 def cells_of(start_ns: int, end_ns: int, window: tuple[int, int], cells: int) -> range:
-    """The cells that a stretch covers in a window, at least one, or none if it lies outside."""
+    """Returns the cells that a stretch covers in a window: at least one, or none if the stretch is outside."""
     low, high = window
     if end_ns < low or start_ns > high or high <= low:
         return range(0)

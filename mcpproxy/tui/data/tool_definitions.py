@@ -1,7 +1,7 @@
 """Tools: every tool definition in a capture, its cost, how often the tool was called, and whether it changed.
 
-Each `tools/list` response is read again from the file, one per step. Only the size, hash and place of a definition are
-kept; its text is read when it is shown.
+Each `tools/list` response is read again from the file, one per step. Only the size, hash and position of a definition
+are kept; its text is read when it is shown.
 """
 
 import json
@@ -39,7 +39,7 @@ class Version(NamedTuple):
     row: int
     """Row of the first list that contained it."""
     place: int
-    """Its place in that list."""
+    """Its position in that list."""
     hash: str
     size: int
     tokens_estimate: int
@@ -58,7 +58,7 @@ class Tool(NamedTuple):
     abandoned: int = 0
     p95_ns: int | None = None
     number: int | None = None
-    """The number of its calls among the kinds of requests."""
+    """The number of its kind of requests."""
 
 
 class ShownDefinition(NamedTuple):
@@ -72,19 +72,19 @@ class ShownDefinition(NamedTuple):
     lines: TextLines
     """Its text: description and parameters."""
     changed: tuple[str, ...]
-    """The members in which it differs from the one before. Untrusted text."""
+    """The members in which it differs from the previous definition. Untrusted text."""
 
 
 class Tools:
-    """Counts definitions and calls. One thread steps; others read `rows` and `shown`."""
+    """Counts definitions and calls. One thread calls `step`; others read `rows` and `shown`."""
 
     def __init__(self, reading: Reading) -> None:
         """Start empty."""
         self.rows: list[Tool] = []
-        """In the order in which they were listed or called."""
+        """The tools, in the order in which they were first listed or called."""
         self.shown: ShownDefinition | None = None
         self.left_out = 0
-        """Definitions of tools above the limit."""
+        """How many definitions of tools above the limit were dropped."""
         self._reading = reading
         self._latencies = Latencies(reading)
         self._settled = 0
@@ -93,7 +93,7 @@ class Tools:
         self._wanted: tuple[str, int, int] | None = None
 
     def choose(self, name: str, version: int, width: int = 80) -> None:
-        """Read one definition of a tool.
+        """Choose the definition of a tool that the next step reads.
 
         Args:
             name: the name of the tool.
@@ -140,7 +140,7 @@ class Tools:
             self.rows[at] = tool._replace(versions=versions, last=same or version)
 
     def _definitions(self, row: int) -> Iterator[Definition]:
-        """The definitions in the response in a row, or in the responses of a batch."""
+        """Yields the definitions in the response in a row, or in the responses of a batch."""
         item = self._reading.index.read_item(row) if row != NONE else None
         if not isinstance(item, Frame):
             return

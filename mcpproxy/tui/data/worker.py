@@ -1,13 +1,13 @@
-"""Worker: the process that understands captures and runs the rules, so that the screen never waits for them.
+"""Worker: the process that interprets captures and runs the rules, so that the screen never waits for either.
 
 `checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports the meaning of
 their messages as binary batches (`columns.py`), the findings of the rules, and its progress. The meaning comes first;
 the rules have a separate pass over a large capture, and over one that grows faster than they can check it. The output
 of each pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends
-when the screen does, however the screen ends, even by `kill -9`. It runs at low priority (nice), and writes only these
-files and the tallies of captures, in the cache.
+when the screen does, even if the screen was killed with `kill -9`. It runs at low priority (nice), and writes nothing
+but this output and the tallies of captures, both in the cache.
 
-If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
+If a capture has more findings than a person can read, most of them are reported without text, by rule and frame only.
 """
 
 import gc
@@ -48,26 +48,26 @@ LAG_S: Final = 0.25
 WITH_TEXT: Final = 10_000
 """How many findings of a capture are reported with their text."""
 OWN: Final = 50
-"""How many findings of each rule are always reported with their text, however many came before."""
+"""How many findings of each rule are always reported with their text, regardless of how many came before."""
 MAX_SENT_TEXT_CHARS: Final = 1000
 """The maximum length of a text, in characters."""
 RELATED: Final = 20
-"""How many record numbers are reported with a finding."""
+"""The maximum number of related records that are reported with a finding."""
 
 Tell = Callable[[bytes], None]
 
 
 class ColumnSender:
-    """Fills the columns of a capture, which hold the meaning of its messages, and sends the changes in them."""
+    """Fills the columns of a capture, which contain the meaning of its messages, and sends the changes."""
 
     def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
-            source: reads and understands it.
+            source: the pass that reads and interprets it.
             tell: sends a message.
-            most: how many rows it reports.
+            most: the maximum number of rows to report.
         """
         self._number, self._tail, self._tell = number, source.tail, tell
         self._interpreter = Interpreter(source.reading, most)
@@ -109,7 +109,7 @@ class FindingSender:
         """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
     def begin_again(self) -> None:
-        """Prepare for another reading of the same capture: its first findings were sent before."""
+        """Prepare to read the same capture again; findings that have been sent are not sent again."""
         self._known = self._entries
         self._begin()
 
@@ -120,7 +120,7 @@ class FindingSender:
         self._entries += step.item is not None
 
     def send(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
-        """Send the progress, if that is due."""
+        """Send the progress, if a report is due."""
         now = time.monotonic()
         if has_ended:
             # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
@@ -171,7 +171,7 @@ class FindingSender:
 
 
 class Pass:
-    """A capture, read once to its end and then followed, for one purpose or for both."""
+    """One pass over a capture, which is then followed: to interpret its messages, to run the rules, or for both."""
 
     def __init__(self, path: Path, *, with_rules: bool) -> None:
         """Open it.
@@ -181,14 +181,14 @@ class Pass:
             with_rules: whether the rules judge it.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         self.tail = Tail(path)
         self.reading = Reading(rules=Rules() if with_rules else None)
         self.columns: ColumnSender | None = None
         self.judgement: FindingSender | None = None
         self.telling: OutputCache | None = None
-        """The output to cache once all is sent."""
+        """The output, which is cached once all of it has been sent; None if it is not cached."""
         self.has_ended = False
 
     @property
@@ -234,9 +234,9 @@ class CachedPass:
 
         Args:
             number: identifies the capture in all messages.
-            messages: the messages that were sent, under any number.
+            messages: the messages of the earlier pass, with any number.
             tell: sends a message.
-            is_urgent: whether they hold the meaning of the capture's messages.
+            is_urgent: whether they contain the meaning of the capture's messages.
         """
         self._number, self._messages, self._tell, self.is_urgent = number, messages, tell, is_urgent
         self.has_ended = False
@@ -262,7 +262,7 @@ class CachedPass:
 
 
 class Task:
-    """One capture, in one pass or in two."""
+    """Reads one capture, in one pass or in two."""
 
     def __init__(
         self, number: int, path: Path, tell: Tell, *, most: int = 0, with_rules: bool = True, in_full: bool = True
@@ -274,17 +274,17 @@ class Task:
             path: the capture.
             tell: sends a message; several in a row may be sent together.
             most: the maximum number of rows whose meaning is sent.
-            with_rules: whether to send what the rules find.
+            with_rules: whether to send the findings of the rules.
             in_full: whether to report the findings, or only their number.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         self.number, self.is_shown = number, most > 0
         self._path, self._tell = path, tell
         self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
-        """Since when the pass for both purposes has been behind."""
+        """Since when the only pass has not caught up with the capture."""
         self._passes: list[Pass | CachedPass] = []
         if self.is_shown and is_cached(path):
             self._add("meaning", most)
@@ -299,7 +299,7 @@ class Task:
         self._passes.append(one)
 
     def _add(self, about: About, most: int) -> None:
-        """Add a pass for one purpose over a large closed capture; from the cache, if there was such a pass before."""
+        """Add a pass for one purpose over a large closed capture; from the cache if an earlier pass is cached."""
         is_urgent = about == "meaning"
         telling = cache_of(self._path, about, most)
         messages = telling.cached()
@@ -333,9 +333,9 @@ class Task:
         """Do a little more; returns False if there is nothing to do yet.
 
         Args:
-            is_urgent: whether to interpret messages, or to run the rules, where they have a separate pass.
+            is_urgent: True to interpret messages; False to run the rules, if they have a separate pass.
         """
-        one = next((one for one in self._passes if one.is_urgent == is_urgent), None)
+        one = next((candidate for candidate in self._passes if candidate.is_urgent == is_urgent), None)
         if one is None:
             return False
         is_busy = one.step()
@@ -355,7 +355,7 @@ class Task:
             one.close()
 
     def _look_after(self, both: Pass, *, is_busy: bool) -> None:
-        """Give the rules a separate pass if they hold up the rest for too long."""
+        """Give the rules a separate pass if they delay the meaning of messages for too long."""
         now = time.monotonic()
         if not is_busy:
             self._behind_since = None
@@ -374,7 +374,7 @@ def main() -> None:
     with suppress(OSError):
         os.nice(NICENESS)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold traffic
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = Parent()
     orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -405,9 +405,10 @@ def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> No
 
 
 def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
-    """Run a step of the first task with work: what messages mean, and then the rules, each in order of arrival.
+    """Run a step of the first task that has work; returns False if no task has any.
 
-    The rules check captures that are shown before captures whose findings are only counted.
+    All tasks interpret messages before any task runs the rules. Captures that are shown come before captures whose
+    findings are only counted; otherwise, the tasks keep their order of arrival.
     """
     for is_urgent in (True, False):
         for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):
@@ -420,7 +421,7 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
                 _fail(parent, task.number, f"{type(error).__name__}: {error}"[:MAX_SENT_TEXT_CHARS])
                 return True
             if task.passes_left < passes:
-                gc.collect()  # what a pass held is in reference cycles, and the next pass needs as much memory
+                gc.collect()  # the data of a pass is in reference cycles, and the next pass needs as much memory
             if task.has_ended:
                 del tasks[task.number]
                 parent.put(as_json({"n": task.number, "done": True}))

@@ -1,7 +1,7 @@
 """Byte pages: the bytes of a row as raw text or as hex, page by page, and a search in all pages.
 
-A frame can be a gigabyte long, so a search goes through its pages one by one, and keeps only the places of the matches;
-which characters of a line they are is computed for the page that is shown.
+A frame can be a gigabyte long, so a search goes through its pages one by one, and keeps only the positions of the
+matches. Which characters of a line match is computed only for the page that is shown.
 """
 
 import re
@@ -18,7 +18,7 @@ from mcpproxy.wording.spans import Span
 PAGE: Final = 64 << 10
 """Bytes per page."""
 AFTER: Final = 1 << 10
-"""How many bytes of the next page a match may reach into."""
+"""How far a match may extend into the next page, in bytes."""
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2}\s?)+", re.IGNORECASE)
 _OFFSET: Final = len("00000000  ")
 
@@ -32,7 +32,7 @@ class BytePage(OnDemand[Sequence[Span]]):
         Args:
             pieces: returns the bytes of the row, in pieces of any size.
             page: the number of the page, from 0; the last one if there are fewer.
-            key: equal for all pages of one row in one view and width.
+            key: equal for all pages of one row in the same view and width.
         """
         self.page, self.key = 0, key
         self._pieces = pieces
@@ -46,19 +46,19 @@ class BytePage(OnDemand[Sequence[Span]]):
 
     @abstractmethod
     def _pattern(self, text: str) -> re.Pattern[Any]:
-        """The pattern for a typed text."""
+        """Returns the pattern for a typed text."""
 
     @abstractmethod
     def _content(self, part: bytes) -> Any:
-        """The content that the pattern is searched for in."""
+        """Returns the content in which the pattern is searched for."""
 
     @abstractmethod
     def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
-        """By line of this page: the characters of matches in it."""
+        """Returns the characters of the matches in this page, by line."""
 
     @abstractmethod
     def place(self, match: MatchPosition) -> MatchPosition:
-        """The line of a match in this page, and its first character there."""
+        """Returns the line of a match in this page, and its first character there."""
 
     # ---- searching
 
@@ -80,13 +80,13 @@ class BytePage(OnDemand[Sequence[Span]]):
         return self.mark(text, Matches(places=places))
 
     def mark(self, text: str, found: Matches) -> Matches:
-        """The same matches, with those in this page marked."""
+        """Returns the matches of a text, with the ranges of those in this page."""
         pattern = self._pattern(text)
         ranges = self._ranges(self._spans(pattern, self._part, self._after))
         return found._replace(pattern=pattern_of(text), ranges=ranges)
 
     def _spans(self, pattern: re.Pattern[Any], part: bytes, after: bytes) -> Iterator[tuple[int, int]]:
-        """The matches that begin in a page."""
+        """Yields the matches that begin in a page."""
         content = self._content(part)
         size = len(content)
         for match in pattern.finditer(content + self._content(after)):
@@ -126,7 +126,7 @@ class RawPage(BytePage):
         return ranges
 
     def place(self, match: MatchPosition) -> MatchPosition:
-        """The line of a match in this page, and its first character there."""
+        """Returns the line of a match in this page, and its first character there."""
         return self._flow.place(match.start)
 
 
@@ -152,7 +152,7 @@ class HexPage(BytePage):
         return [Span(f"{self.page * PAGE + first:08x}  ", "dim"), Span(numbers), Span(signs, "accent")]
 
     def _pattern(self, text: str) -> re.Pattern[Any]:
-        """A text, in upper or lower case, or bytes as hexadecimal numbers."""
+        """Returns the pattern for a text, in upper or lower case, or for bytes as hexadecimal numbers."""
         forms = (re.escape(form.encode("utf-8", "surrogatepass")) for form in (text, text.lower(), text.upper()))
         pattern = b"(?i:" + b"|".join(forms) + b")"
         if _HEX.fullmatch(text):
@@ -173,13 +173,13 @@ class HexPage(BytePage):
         return {line: sorted(marks) for line, marks in ranges.items()}
 
     def place(self, match: MatchPosition) -> MatchPosition:
-        """The line of a match in this page, and its first character there."""
+        """Returns the line of a match in this page, and its first character there."""
         line, at = divmod(match.start, self._step)
         return MatchPosition(line, start=_OFFSET + 3 * at)
 
 
 def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """All pages, and the beginning of what follows each."""
+    """Yields each page, and the beginning of the next."""
     buffer = b""
     for piece in pieces:
         buffer += piece

@@ -6,19 +6,19 @@ from typing import Any, Final
 import orjson
 
 _SCHEMAS: Final = {"/params/arguments": "inputSchema", "/result/structuredContent": "outputSchema"}
-"""By the place of a value in a message: the member of the tool's definition that describes it."""
+"""By the JSON Pointer of a value in a message: the member of the tool's definition that describes it."""
 
 
 def definition_place(listed: bytes, pointer: str, others: Iterable[bytes]) -> str | None:
     """The JSON Pointer of the part of a tool's definition that a value must conform to, or else of the definition.
 
     Args:
-        listed: a frame.
-        pointer: the place of the value in its message.
-        others: frames, the call among them, which names the tool.
+        listed: a frame that may be a list of tools.
+        pointer: the JSON Pointer of the value in its message.
+        others: other frames, including the call, which names the tool.
 
     Returns:
-        None if the frame is not a list of tools, or an empty text if the list does not have the tool.
+        None if the frame is not a list of tools, or an empty text if the list does not contain the tool.
     """
     tools = _at(_parsed(listed), "result", "tools")
     if not isinstance(tools, list):
@@ -35,7 +35,7 @@ def definition_place(listed: bytes, pointer: str, others: Iterable[bytes]) -> st
 
 
 def _described(schema: Any, pointer: str) -> str:
-    """Where a schema describes a value, as far as `properties` alone lead there."""
+    """Returns where a schema describes a value, as far as `properties` alone lead there."""
     place = ""
     for token in pointer.split("/")[1:]:
         schema = _at(schema, "properties", token.replace("~1", "/").replace("~0", "~"))

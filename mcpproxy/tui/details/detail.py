@@ -39,24 +39,24 @@ Lines = Sequence[Sequence[Span]]
 
 
 class Detail(NamedTuple):
-    """What the pane shows."""
+    """The content of the pane."""
 
     lines: Lines = ()
     tree: Tree | None = None
     pages: int = 1
     """The number of pages; `lines` is one of them."""
     exchange: Lines = ()
-    """The exchange of the row in short, to be shown next to it."""
+    """A summary of the row's exchange, to be shown next to it."""
 
 
 def detail(
     reading: Reading, row: int, view: str, page: int = 0, width: int = 80, *, with_findings: bool = False
 ) -> Detail:
-    """One view of a row, and its exchange in short.
+    """Returns one view of a row, and a summary of its exchange.
 
     Args:
         reading: the capture.
-        row: the entry.
+        row: the row.
         view: one of VIEWS.
         page: the number of the page in a raw view, from 0.
         width: the width of a line, in cells.
@@ -119,12 +119,12 @@ def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
 
 
 def entry_name(entry: IndexEntry) -> str:
-    """The name of an entry with its number: `frame 9`; if it is not a frame, `record 9`."""
+    """Returns the name of an entry with its number: `frame 9`, or `record 9` if it is not a frame."""
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
 
 def exchange_lines(reading: Reading, row: int) -> Lines:
-    """How a message relates to others: the times, outcome and two sides of its exchange. Reads the file."""
+    """Returns how a message relates to others: the times, outcome and two sides of its exchange. Reads the file."""
     index, number = reading.index, reading.call(row)
     entry = index.entry(row)
     lines = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
@@ -145,7 +145,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
 
 
 def _related(reading: Reading, row: int) -> list[list[Span]]:
-    """The lines about a message that belongs to no call."""
+    """Returns the lines about a message that belongs to no call."""
     if row >= reading.understood:
         return [[Span("not analysed yet …", "dim")]]
     item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGE else None
@@ -156,7 +156,7 @@ def _related(reading: Reading, row: int) -> list[list[Span]]:
 
 
 def _became(reading: Reading, number: int) -> Iterator[Fact]:
-    """How a call was cancelled, and what became of it."""
+    """Yields how a call was cancelled, and its outcome."""
     calls, known = reading.calls, reading.outcome(number)
     is_answered, response = calls.response[number] != NONE, response_of(reading, number)
     # For a message that is too large to be read for a line, only its outcome is shown.

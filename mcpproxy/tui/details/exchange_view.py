@@ -11,9 +11,9 @@ from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 SIDE_BY_SIDE: Final = 96
-"""The width, in cells, from which request and response are side by side: the room in a terminal with 100 columns."""
+"""The minimum width, in cells, for request and response side by side: a terminal with 100 columns has this much room."""
 LEAST: Final = 8
-"""The least width of a wrapped text, in cells."""
+"""The minimum width of a wrapped text, in cells."""
 
 _BETWEEN: Final = " │ "
 _TIMES: Final = ("sent", "answered", "latency", "outcome")
@@ -32,7 +32,7 @@ class SideBySide(OnDemand[Sequence[Span]]):
         Args:
             left: the lines on the left.
             right: the lines on the right.
-            width: cells of a line on the left.
+            width: the width of the left side, in cells.
         """
         self._left, self._right, self._width = left, right, width
 
@@ -47,7 +47,7 @@ class SideBySide(OnDemand[Sequence[Span]]):
 
 
 class Joined(OnDemand[Sequence[Span]]):
-    """Texts below each other."""
+    """Texts one below the other."""
 
     def __init__(self, *parts: Lines) -> None:
         """Join them."""
@@ -66,7 +66,7 @@ class Joined(OnDemand[Sequence[Span]]):
 
 
 def wrapped_facts(facts: Lines, width: int) -> Lines:
-    """Facts, each a label and a text; a text that does not fit on its line continues below."""
+    """Returns the lines of facts, each a label and a text; a text that does not fit on its line continues below."""
     return [line for fact in facts for line in _wrapped(fact, width)]
 
 
@@ -83,13 +83,13 @@ def _wrapped(fact: Sequence[Span], width: int) -> Lines:
 
 
 def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequence[Span]]) -> Lines:
-    """Both sides of the exchange of a row, and its times; if one is below the other, the row itself comes first.
+    """Returns both sides of a row's exchange, and its times; if one is below the other, the row itself comes first.
 
     Args:
         reading: the capture.
-        row: the entry; it belongs to an exchange.
+        row: the row; it belongs to an exchange.
         width: the width of a line, in cells.
-        facts: the exchange in short: a name and its value in each line.
+        facts: a summary of the exchange, with a name and its value in each line.
     """
     number = reading.call(row)
     assert number is not None
@@ -124,7 +124,7 @@ def _text(reading: Reading, row: int | None, width: int) -> Lines:
 
 
 def _times(by_name: dict[str, Sequence[Span]], column: int) -> list[Span]:
-    """When it was sent and answered, above the two sides, and its latency and outcome, between them."""
+    """Returns the line above both sides: when it was sent and answered, and between these its latency and outcome."""
     values = {name: "".join(span.text for span in by_name.get(name, ())[1:]) for name in _TIMES}
     role: Role = by_name["outcome"][1].role if len(by_name.get("outcome", ())) > 1 else "plain"
     result = " ".join(part for part in (values["latency"], values["outcome"].partition(":")[0]) if part)
