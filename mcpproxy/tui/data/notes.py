@@ -27,7 +27,7 @@ class Notes:
         Args:
             sort: the sort of note.
             number: the number of the call, or of the message's row.
-            told: the JSON values of the note.
+            *values: the JSON values of the note.
         """
         notes = self._known.setdefault(sort, {})
         if notes.get(number) == values:

@@ -59,8 +59,8 @@ class LogRows(TrafficRows):
                 Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
             )
         text, skipped = line_text
-        before = (Span(f"({units.size(skipped)} before this not recorded) ", "bad"),) if skipped else ()
-        return RowText(Span(""), (*before, Span(text)), is_wide=True)
+        gap_spans = (Span(f"({units.size(skipped)} before this not recorded) ", "bad"),) if skipped else ()
+        return RowText(Span(""), (*gap_spans, Span(text)), is_wide=True)
 
 
 class LogSearch:
@@ -85,24 +85,26 @@ class LogSearch:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
         rows = self._reading.stderr[self.looked : self.looked + AT_ONCE]
         for row in rows:
-            line_text = text_of(self._reading, row)
-            if line_text is not None and all(word in line_text[0].lower() for word in self._wanted):
+            searched_line = text_of(self._reading, row)
+            if searched_line is not None and all(word in searched_line[0].lower() for word in self._wanted):
                 self.rows.append(row)
         self.looked += len(rows)
         return bool(rows)
 
 
 def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """Returns the rows around a line of stderr, without other such lines, and the position of the first row after it."""
+    """Returns the rows around a line of stderr, without other such lines, and how many of them are before it."""
     rows = reading.shown
-    at = bisect_left(rows, row)
-    before = _others(reading, range(at - 1, max(-1, at - 1 - MAX_SEARCHED), -1))
+    position = bisect_left(rows, row)
+    before = _others(reading, range(position - 1, max(-1, position - 1 - MAX_SEARCHED), -1))
     before.reverse()
-    after = _others(reading, range(at, min(len(rows), at + MAX_SEARCHED)))
+    after = _others(reading, range(position, min(len(rows), position + MAX_SEARCHED)))
     return before + after, len(before)
 
 
-def _others(reading: Reading, places: range) -> list[int]:
+def _others(reading: Reading, positions: range) -> list[int]:
     """Returns the first `NEIGHBOUR_MS` of the rows at some positions that are not lines of stderr."""
     rows, index = reading.shown, reading.index
-    return list(islice((rows[place] for place in places if index.kind(rows[place]) != "stderr"), NEIGHBOUR_MS))
+    return list(
+        islice((rows[position] for position in positions if index.kind(rows[position]) != "stderr"), NEIGHBOUR_MS)
+    )

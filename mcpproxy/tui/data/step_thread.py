@@ -48,20 +48,20 @@ class StepThread:
             self._thread.join(5)
 
     def _run(self) -> None:
-        reported = rested = time.monotonic() - REPORT_S + FIRST_S
-        is_new = True
+        reported_s = rested_s = time.monotonic() - REPORT_S + FIRST_S
+        has_news = True
         try:
             while not self._stop.is_set():
                 was_busy, self.is_busy = self.is_busy, self._step()
                 # The end of the work is news, too: the last drawing still says that there may be more.
-                is_new = is_new or self.is_busy or was_busy
+                has_news = has_news or self.is_busy or was_busy
                 now = time.monotonic()
-                apart = REPORT_S if now - rested < BUSY_S else BUSY_REPORT_S
-                if is_new and (now - reported >= apart or not self.is_busy):
-                    reported, is_new = now, False
+                interval_s = REPORT_S if now - rested_s < BUSY_S else BUSY_REPORT_S
+                if has_news and (now - reported_s >= interval_s or not self.is_busy):
+                    reported_s, has_news = now, False
                     self._report()
                 if not self.is_busy:
                     self._stop.wait(POLL_S)
-                    rested = time.monotonic()
+                    rested_s = time.monotonic()
         except Exception as error:  # noqa: BLE001 - a traceback would be drawn across the screen
             self._fail(str(error) or type(error).__name__)

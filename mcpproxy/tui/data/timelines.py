@@ -115,15 +115,15 @@ class Timeline:
         """Record the calls that have ended; returns False if there is nothing new."""
         self._find_startup_parts()
         calls = self.reading.calls
-        unknown = len(calls) - len(self._has_ended)
-        for number in range(len(self._has_ended), len(self._has_ended) + min(unknown, SETTLED_AT_ONCE)):
+        new_count = len(calls) - len(self._has_ended)
+        for number in range(len(self._has_ended), len(self._has_ended) + min(new_count, SETTLED_AT_ONCE)):
             if number // BLOCK == len(self._ends):
                 self._ends.append(0)
                 self._open.append(0)
             self._open[number // BLOCK] += 1
             self._has_ended.append(0)
-        settled = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
-        for number in settled:
+        settled_calls = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
+        for number in settled_calls:
             if number >= len(self._has_ended):
                 break
             self._settled += 1
@@ -134,8 +134,8 @@ class Timeline:
             self._ends[block] = max(self._ends[block], self.reading.index.t_ns(row))
             self._open[block] -= not self._has_ended[number]
             self._has_ended[number] = 1
-        is_heating = self.heat.step()
-        return bool(unknown or settled) or is_heating
+        is_map_busy = self.heat.step()
+        return bool(new_count or settled_calls) or is_map_busy
 
     def _find_startup_parts(self) -> None:
         """Search the first rows for the parts of the startup."""
@@ -153,13 +153,13 @@ class Timeline:
     def startup(self) -> Startup:
         """How the server started."""
         calls = self.reading.calls
-        rows: dict[str, int] = {}
+        response_rows: dict[str, int] = {}
         for number in range(min(len(calls), INSIDE)):
             method = self.reading.kinds.all[calls.kind[number]].method
             if calls.outcome[number] == _RESULT and (method in OPENING or method == "tools/list"):
-                rows.setdefault("list" if method == "tools/list" else "first", calls.response[number])
-        listed = rows.get("list", rows.get("first"))
-        return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed)))
+                response_rows.setdefault("list" if method == "tools/list" else "first", calls.response[number])
+        listed_row = response_rows.get("list", response_rows.get("first"))
+        return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed_row)))
 
     def _time(self, row: int | None) -> int | None:
         return None if row is None or row == NONE else self.offset_ns + self.reading.index.t_ns(row)
@@ -172,17 +172,19 @@ class Timeline:
         """How many calls began in each of `cells` equal parts of a stretch."""
         low = self._at(start_ns)
         high = max(low, self._at(end_ns))
-        counts, before = [], low
+        counts, previous = [], low
         for cell in range(1, cells + 1):
-            at = high if cell == cells else self._at(start_ns + (end_ns - start_ns) * cell // cells, before, high)
-            counts.append(at - before)
-            before = at
+            current = (
+                high if cell == cells else self._at(start_ns + (end_ns - start_ns) * cell // cells, previous, high)
+            )
+            counts.append(current - previous)
+            previous = current
         return counts
 
-    def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
+    def within(self, start_ns: int, end_ns: int, max_calls: int) -> list[int] | None:
         """Returns the calls that ran in a stretch, in the order in which they began, or None if there are too many."""
         low, high = self._at(start_ns), self._at(end_ns)
-        if high - low > most:
+        if high - low > max_calls:
             return None
         running: list[int] = []
         calls, index = self.reading.calls, self.reading.index
@@ -194,13 +196,13 @@ class Timeline:
                 row = calls.end[number]
                 if row == NONE or index.t_ns(row) >= since_ns:
                     running.append(number)
-            if len(running) + high - low > most:
+            if len(running) + high - low > max_calls:
                 return None
         running.reverse()
         return running + list(range(low, high))
 
     def heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
-        """Request the map of the calls that began in a stretch; returns the last complete map, or None if there is none."""
+        """Request the map of the calls that began in a stretch; returns the last complete map, if there is one."""
         offset, settled = self.offset_ns, self._settled
         first, last = self._at(start_ns), self._at(end_ns)
         self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
@@ -213,10 +215,10 @@ class Timeline:
             number = max(0, bisect_left(requests, row) - 1)
         return number
 
-    def around(self, number: int, most: int) -> tuple[int, int]:
-        """Returns a stretch with a call in its middle, in which at most `most` calls begin."""
+    def around(self, number: int, max_calls: int) -> tuple[int, int]:
+        """Returns a stretch with a call in its middle, in which at most `max_calls` calls begin."""
         requests, index = self.reading.calls.request, self.reading.index
-        first, last = max(0, number - most // 2), min(len(requests) - 1, number + most // 2)
+        first, last = max(0, number - max_calls // 2), min(len(requests) - 1, number + max_calls // 2)
         low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
         return self.offset_ns + low, self.offset_ns + max(high, low + 1)
 
@@ -225,15 +227,15 @@ class Timeline:
         calls, index = self.reading.calls, self.reading.index
         start, row = index.t_ns(calls.request[number]), calls.end[number]
         end = None if row == NONE else index.t_ns(row)
-        call = self.reading.kinds.all[calls.kind[number]]
-        waits = [] if call.side == "server" else self._waits(number, end)
+        kind = self.reading.kinds.all[calls.kind[number]]
+        waits = [] if kind.side == "server" else self._waits(number, end)
         offset = self.offset_ns
         return Bar(
             offset + start,
             None if end is None else offset + end,
-            call,
+            kind,
             self.reading.ended_as(number),
-            tuple((offset + begin, offset + stop) for begin, stop in waits),
+            tuple((offset + wait_start, offset + wait_end) for wait_start, wait_end in waits),
             is_abandoned=self.reading.abandoned_ns(number) is not None,
             is_late=bool(calls.is_cancelled[number]) and calls.response[number] != NONE,
             waited_ns=self.reading.waited_ns(number),
@@ -264,19 +266,19 @@ class Timeline:
 class Timelines:
     """All captures of one client process. One thread calls `step`; others read."""
 
-    def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]], checking: Checking) -> None:
+    def __init__(self, reading: Reading, list_captures: Callable[[], Iterable[Path]], checking: Checking) -> None:
         """Start with only the open capture.
 
         Args:
             reading: the open capture, which another thread continues to read.
-            listed: returns the captures that are already known.
+            list_captures: returns the captures that are already known.
             checking: reads the other captures in its worker.
         """
         self._checking = checking
         self.own = Timeline(reading, 0)
         self.all: Sequence[Timeline] = [self.own]
         """The timelines of all captures, in the order of their starts."""
-        self.captures = ClientCaptures(reading.path, reading.index.header.members, listed)
+        self.captures = ClientCaptures(reading.path, reading.index.header.members, list_captures)
         self.has_looked = False
         """Whether all of the client's captures are known."""
         self._opened = 0
@@ -322,12 +324,14 @@ class Timelines:
     def startup(self) -> tuple[int, int] | None:
         """The stretch in which the servers started, or None if no start was recorded."""
         startups = [(startup.spawned_ns, startup.total_ns) for startup in (timeline.startup() for timeline in self.all)]
-        parts = [
+        stretches = [
             (begin_ns, begin_ns + took_ns)
             for begin_ns, took_ns in startups
             if begin_ns is not None and took_ns is not None
         ]
-        return (min(begin_ns for begin_ns, _ in parts), max(end_ns for _, end_ns in parts)) if parts else None
+        return (
+            (min(begin_ns for begin_ns, _ in stretches), max(end_ns for _, end_ns in stretches)) if stretches else None
+        )
 
     def _open(self) -> None:
         """Start reading the client's other captures; the nearest in time come first."""
@@ -336,11 +340,11 @@ class Timelines:
             (capture for capture in self.captures.related if capture[0] not in open_paths),
             key=lambda capture: abs(capture[1]),
         )
-        for path, apart_ns in captures[: max(0, MAX_TIMELINES - len(open_paths))]:
+        for path, offset_ns in captures[: max(0, MAX_TIMELINES - len(open_paths))]:
             try:
-                timeline = Timeline(Reading(path), apart_ns)
+                timeline = Timeline(Reading(path), offset_ns)
             except CaptureError:
-                self.captures.related.remove((path, apart_ns))
+                self.captures.related.remove((path, offset_ns))
                 continue
             self._checking.read(timeline.reading, with_rules=False)
             self._opened += 1

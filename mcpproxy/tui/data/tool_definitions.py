@@ -114,30 +114,32 @@ class Tools:
 
     def _find(self) -> bool:
         calls, kinds = self._reading.calls, self._reading.kinds.all
-        settled = calls.settled[self._settled : self._settled + LISTS_AT_ONCE]
-        self._settled += len(settled)
-        for number in settled:
+        settled_calls = calls.settled[self._settled : self._settled + LISTS_AT_ONCE]
+        self._settled += len(settled_calls)
+        for number in settled_calls:
             kind = kinds[calls.kind[number]]
             if kind.method == "tools/list" and kind.side == "client" and calls.outcome[number] == _RESULT:
                 self._lists.append(calls.response[number])
-        return bool(settled)
+        return bool(settled_calls)
 
     def _take(self, row: int) -> None:
-        for place, definition in enumerate(self._definitions(row)):
+        for position, definition in enumerate(self._definitions(row)):
             name = definition.name[:MAX_CALL_NAME_CHARS]
-            at = self._at(name)
-            if at is None:
+            number = self._at(name)
+            if number is None:
                 self.left_out += 1
                 continue
             version, tool = (
-                Version(row, place, definition.hash, definition.size, definition.tokens_estimate),
-                self.rows[at],
+                Version(row, position, definition.hash, definition.size, definition.tokens_estimate),
+                self.rows[number],
             )
-            same = next((earlier for earlier in tool.versions if earlier.hash == definition.hash), None)
+            known_version = next((earlier for earlier in tool.versions if earlier.hash == definition.hash), None)
             versions = (
-                tool.versions if same is not None or len(tool.versions) >= VERSIONS else (*tool.versions, version)
+                tool.versions
+                if known_version is not None or len(tool.versions) >= VERSIONS
+                else (*tool.versions, version)
             )
-            self.rows[at] = tool._replace(versions=versions, last=same or version)
+            self.rows[number] = tool._replace(versions=versions, last=known_version or version)
 
     def _definitions(self, row: int) -> Iterator[Definition]:
         """Yields the definitions in the response in a row, or in the responses of a batch."""
@@ -150,32 +152,32 @@ class Tools:
                 yield from definitions_in(message.result)
 
     def _at(self, name: str) -> int | None:
-        at = self._numbers.get(name)
-        if at is None and len(self.rows) < MAX_TOOLS:
+        number = self._numbers.get(name)
+        if number is None and len(self.rows) < MAX_TOOLS:
             self.rows.append(Tool(name))
-            at = self._numbers[name] = len(self.rows) - 1
-        return at
+            number = self._numbers[name] = len(self.rows) - 1
+        return number
 
     # ---- calls
 
     def _count(self) -> bool:
         is_busy = self._latencies.step()
         for figures in self._latencies.rows:
-            call = figures.call
-            if call.method != "tools/call" or call.side != "client" or call.name is None or call.is_rest:
+            kind = figures.call
+            if kind.method != "tools/call" or kind.side != "client" or kind.name is None or kind.is_rest:
                 continue
-            at = self._at(call.name)
-            if at is not None:
-                tool = self.rows[at]
-                counted = tool._replace(
+            number = self._at(kind.name)
+            if number is not None:
+                tool = self.rows[number]
+                updated = tool._replace(
                     calls=figures.asked,
                     errors=figures.errors,
                     abandoned=figures.abandoned,
                     p95_ns=figures.p95_ns,
                     number=figures.number,
                 )
-                if counted != tool:
-                    self.rows[at] = counted
+                if updated != tool:
+                    self.rows[number] = updated
         return is_busy
 
     # ---- one definition
@@ -185,25 +187,29 @@ class Tools:
             return False
         (name, number, width), self._wanted = self._wanted, None
         tool = self.rows[self._numbers[name]]
-        writing = MessageWriter(width)
+        writer = MessageWriter(width)
         if not 0 <= number < len(tool.versions):
-            self.shown = ShownDefinition(name, number, None, writing.lines, ())
+            self.shown = ShownDefinition(name, number, None, writer.lines, ())
             return True
         definition = self._definition(tool.versions[number])
-        before = self._definition(tool.versions[number - 1]) if number else None
-        changed = changed_members(before, definition) if before is not None and definition is not None else ()
+        previous = self._definition(tool.versions[number - 1]) if number else None
+        changes = changed_members(previous, definition) if previous is not None and definition is not None else ()
         tree = None
         if definition is not None:
             value = parse(definition.text)
             tree = Tree(branches(value))
             tree.fit(width)
-            write_tool(writing, value)
-        self.shown = ShownDefinition(name, number, tree, writing.lines, changed)
+            write_tool(writer, value)
+        self.shown = ShownDefinition(name, number, tree, writer.lines, changes)
         return True
 
     def _definition(self, version: Version) -> Definition | None:
         return next(
-            (definition for place, definition in enumerate(self._definitions(version.row)) if place == version.place),
+            (
+                definition
+                for position, definition in enumerate(self._definitions(version.row))
+                if position == version.place
+            ),
             None,
         )
 

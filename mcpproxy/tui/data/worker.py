@@ -60,17 +60,17 @@ Tell = Callable[[bytes], None]
 class ColumnSender:
     """Fills the columns of a capture, which contain the meaning of its messages, and sends the changes."""
 
-    def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
+    def __init__(self, number: int, source: "Pass", send_message: Tell, max_rows: int) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
             source: the pass that reads and interprets it.
-            tell: sends a message.
-            most: the maximum number of rows to report.
+            send_message: sends a message.
+            max_rows: the maximum number of rows to report.
         """
-        self._number, self._tail, self._tell = number, source.tail, tell
-        self._interpreter = Interpreter(source.reading, most)
+        self._number, self._tail, self._tell = number, source.tail, send_message
+        self._interpreter = Interpreter(source.reading, max_rows)
 
     def on_step(self, step: Step) -> None:
         """Process the next step of the reading."""
@@ -85,16 +85,22 @@ class ColumnSender:
 class FindingSender:
     """Sends the findings of the rules in a capture, and their progress."""
 
-    def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
+    def __init__(self, number: int, path: Path, send_message: Tell, *, in_full: bool) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
             path: the capture.
-            tell: sends a message.
+            send_message: sends a message.
             in_full: whether to report the findings, or only their number.
         """
-        self._number, self._path, self._key, self._tell, self._in_full = number, path, key_of(path), tell, in_full
+        self._number, self._path, self._key, self._tell, self._in_full = (
+            number,
+            path,
+            key_of(path),
+            send_message,
+            in_full,
+        )
         self._found = self._known = 0
         """How many findings were sent, and how many entries were checked, in this pass or an earlier one."""
         self._begin()
@@ -152,19 +158,19 @@ class FindingSender:
             return
         self._seen += 1
         self._of_rule[finding.rule] += 1
-        is_with_text = self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN
-        self._with_text += is_with_text
+        has_text = self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN
+        self._with_text += has_text
         if self._seen <= self._found:
             return
         self._found = self._seen
-        if is_with_text:
-            cut = finding._replace(
+        if has_text:
+            shortened = finding._replace(
                 message=finding.message[:MAX_SENT_TEXT_CHARS],
                 pointer=finding.pointer[:MAX_SENT_TEXT_CHARS],
                 method=finding.method[:MAX_SENT_TEXT_CHARS],
                 related=finding.related[:RELATED],
             )
-            report: dict[str, Any] = {"found": cut}
+            report: dict[str, Any] = {"found": shortened}
         else:
             report = {"more": [finding.rule, finding.level, finding.frame, finding.stands_for]}
         self._tell(as_json({"n": self._number, **report}))
@@ -229,16 +235,16 @@ class Pass:
 class CachedPass:
     """Sends the cached output of an earlier pass over a capture again."""
 
-    def __init__(self, number: int, messages: Iterator[bytes], tell: Tell, *, is_urgent: bool) -> None:
+    def __init__(self, number: int, messages: Iterator[bytes], send_message: Tell, *, is_urgent: bool) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
             messages: the messages of the earlier pass, with any number.
-            tell: sends a message.
+            send_message: sends a message.
             is_urgent: whether they contain the meaning of the capture's messages.
         """
-        self._number, self._messages, self._tell, self.is_urgent = number, messages, tell, is_urgent
+        self._number, self._messages, self._tell, self.is_urgent = number, messages, send_message, is_urgent
         self.has_ended = False
 
     def step(self) -> bool:
@@ -265,14 +271,21 @@ class Task:
     """Reads one capture, in one pass or in two."""
 
     def __init__(
-        self, number: int, path: Path, tell: Tell, *, most: int = 0, with_rules: bool = True, in_full: bool = True
+        self,
+        number: int,
+        path: Path,
+        send_message: Tell,
+        *,
+        most: int = 0,
+        with_rules: bool = True,
+        in_full: bool = True,
     ) -> None:
         """Open it.
 
         Args:
             number: identifies it in all messages.
             path: the capture.
-            tell: sends a message; several in a row may be sent together.
+            send_message: sends a message; several in a row may be sent together.
             most: the maximum number of rows whose meaning is sent.
             with_rules: whether to send the findings of the rules.
             in_full: whether to report the findings, or only their number.
@@ -281,7 +294,7 @@ class Task:
             NotACapture, NewerFormat: as for `Capture`.
         """
         self.number, self.is_shown = number, most > 0
-        self._path, self._tell = path, tell
+        self._path, self._tell = path, send_message
         self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
         """Since when the only pass has not caught up with the capture."""
@@ -291,33 +304,33 @@ class Task:
             if with_rules:
                 self._add("findings", most)
             return
-        one = Pass(path, with_rules=with_rules)
+        only_pass = Pass(path, with_rules=with_rules)
         if self.is_shown:
-            one.columns = ColumnSender(number, one, tell, most)
+            only_pass.columns = ColumnSender(number, only_pass, send_message, most)
         if with_rules:
-            one.judgement = FindingSender(number, path, tell, in_full=in_full)
-        self._passes.append(one)
+            only_pass.judgement = FindingSender(number, path, send_message, in_full=in_full)
+        self._passes.append(only_pass)
 
-    def _add(self, about: About, most: int) -> None:
+    def _add(self, about: About, max_rows: int) -> None:
         """Add a pass for one purpose over a large closed capture; from the cache if an earlier pass is cached."""
         is_urgent = about == "meaning"
-        telling = cache_of(self._path, about, most)
-        messages = telling.cached()
+        output = cache_of(self._path, about, max_rows)
+        messages = output.cached()
         if messages is not None:
             self._passes.append(CachedPass(self.number, messages, self._tell, is_urgent=is_urgent))
             return
 
-        def tell(message: bytes) -> None:
-            telling.add(message)
+        def cache_and_send(message: bytes) -> None:
+            output.add(message)
             self._tell(message)
 
-        one = Pass(self._path, with_rules=not is_urgent)
-        one.telling = telling
+        new_pass = Pass(self._path, with_rules=not is_urgent)
+        new_pass.telling = output
         if is_urgent:
-            one.columns = ColumnSender(self.number, one, tell, most)
+            new_pass.columns = ColumnSender(self.number, new_pass, cache_and_send, max_rows)
         else:
-            one.judgement = FindingSender(self.number, self._path, tell, in_full=True)
-        self._passes.append(one)
+            new_pass.judgement = FindingSender(self.number, self._path, cache_and_send, in_full=True)
+        self._passes.append(new_pass)
 
     @property
     def passes_left(self) -> int:
@@ -335,38 +348,43 @@ class Task:
         Args:
             is_urgent: True to interpret messages; False to run the rules, if they have a separate pass.
         """
-        one = next((candidate for candidate in self._passes if candidate.is_urgent == is_urgent), None)
-        if one is None:
+        current_pass = next((candidate for candidate in self._passes if candidate.is_urgent == is_urgent), None)
+        if current_pass is None:
             return False
-        is_busy = one.step()
-        if one.has_ended:
-            one.close()
-            self._passes.remove(one)
-            if isinstance(one, Pass) and one.telling is not None:
-                one.telling.save()
+        is_busy = current_pass.step()
+        if current_pass.has_ended:
+            current_pass.close()
+            self._passes.remove(current_pass)
+            if isinstance(current_pass, Pass) and current_pass.telling is not None:
+                current_pass.telling.save()
             return True
-        if isinstance(one, Pass) and one.columns is not None and one.judgement is not None and self._is_live:
-            self._look_after(one, is_busy=is_busy)
+        if (
+            isinstance(current_pass, Pass)
+            and current_pass.columns is not None
+            and current_pass.judgement is not None
+            and self._is_live
+        ):
+            self._look_after(current_pass, is_busy=is_busy)
         return is_busy
 
     def close(self) -> None:
         """Close the files."""
-        for one in self._passes:
-            one.close()
+        for open_pass in self._passes:
+            open_pass.close()
 
-    def _look_after(self, both: Pass, *, is_busy: bool) -> None:
+    def _look_after(self, shared_pass: Pass, *, is_busy: bool) -> None:
         """Give the rules a separate pass if they delay the meaning of messages for too long."""
         now = time.monotonic()
         if not is_busy:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = now
-        elif now - self._behind_since > LAG_S and both.judgement is not None:
-            alone = Pass(self._path, with_rules=True)
-            alone.judgement, both.judgement = both.judgement, None
-            alone.judgement.begin_again()
-            both.reading.drop_rules()
-            self._passes.append(alone)
+        elif now - self._behind_since > LAG_S and shared_pass.judgement is not None:
+            rules_pass = Pass(self._path, with_rules=True)
+            rules_pass.judgement, shared_pass.judgement = shared_pass.judgement, None
+            rules_pass.judgement.begin_again()
+            shared_pass.reading.drop_rules()
+            self._passes.append(rules_pass)
 
 
 def main() -> None:
@@ -377,29 +395,29 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = Parent()
-    orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    parent.listen(orders.put)
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    parent.listen(requests.put)
     tasks: dict[int, Task] = {}
     while True:
         is_busy = _work(parent, tasks)
         parent.flush()
         with suppress(queue.Empty):
-            order = orders.get(timeout=0 if is_busy else POLL_S if tasks else None)
+            request = requests.get(timeout=0 if is_busy else POLL_S if tasks else None)
             while True:
-                _handle(parent, from_json(order), tasks)
-                order = orders.get_nowait()
+                _handle(parent, from_json(request), tasks)
+                request = requests.get_nowait()
 
 
-def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> None:
-    number = order["n"]
-    if "path" not in order:
+def _handle(parent: Parent, request: dict[str, Any], tasks: dict[int, Task]) -> None:
+    number = request["n"]
+    if "path" not in request:
         task = tasks.pop(number, None)
         if task is not None:
             task.close()
         return
-    path, wanted = Path(os.fsdecode(bytes.fromhex(order["path"]))), order["wanted"]
+    path, options = Path(os.fsdecode(bytes.fromhex(request["path"]))), request["wanted"]
     try:
-        tasks[number] = Task(number, path, parent.put, **wanted)
+        tasks[number] = Task(number, path, parent.put, **options)
     except CaptureError as error:
         _fail(parent, number, str(error))
 
@@ -412,7 +430,7 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
     """
     for is_urgent in (True, False):
         for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):
-            passes = task.passes_left
+            passes_before = task.passes_left
             try:
                 is_busy = task.step(is_urgent=is_urgent)
             except Exception as error:  # noqa: BLE001 - a capture that cannot be read must not stop the others
@@ -420,7 +438,7 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
                 del tasks[task.number]
                 _fail(parent, task.number, f"{type(error).__name__}: {error}"[:MAX_SENT_TEXT_CHARS])
                 return True
-            if task.passes_left < passes:
+            if task.passes_left < passes_before:
                 gc.collect()  # the data of a pass is in reference cycles, and the next pass needs as much memory
             if task.has_ended:
                 del tasks[task.number]
@@ -431,5 +449,5 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
     return False
 
 
-def _fail(parent: Parent, number: int, why: str) -> None:
-    parent.put(as_json({"n": number, "failed": why}))
+def _fail(parent: Parent, number: int, reason: str) -> None:
+    parent.put(as_json({"n": number, "failed": reason}))

@@ -69,21 +69,21 @@ class BytePage(OnDemand[Sequence[Span]]):
             text: the text that was typed; not empty.
             is_wanted: returns False once the result is no longer needed.
         """
-        pattern, places = self._pattern(text), list[MatchPosition]()
+        pattern, positions = self._pattern(text), list[MatchPosition]()
         for page, (part, after) in enumerate(_pages(self._pieces())):
             if not is_wanted():
                 break
             for start, _ in self._spans(pattern, part, after):
-                if len(places) >= MAX_MATCHES:
-                    return self.mark(text, Matches(places=places, is_cut=True))
-                places.append(MatchPosition(0, start=start, page=page))
-        return self.mark(text, Matches(places=places))
+                if len(positions) >= MAX_MATCHES:
+                    return self.mark(text, Matches(places=positions, is_cut=True))
+                positions.append(MatchPosition(0, start=start, page=page))
+        return self.mark(text, Matches(places=positions))
 
-    def mark(self, text: str, found: Matches) -> Matches:
+    def mark(self, text: str, matches: Matches) -> Matches:
         """Returns the matches of a text, with the ranges of those in this page."""
         pattern = self._pattern(text)
         ranges = self._ranges(self._spans(pattern, self._part, self._after))
-        return found._replace(pattern=pattern_of(text), ranges=ranges)
+        return matches._replace(pattern=pattern_of(text), ranges=ranges)
 
     def _spans(self, pattern: re.Pattern[Any], part: bytes, after: bytes) -> Iterator[tuple[int, int]]:
         """Yields the matches that begin in a page."""
@@ -147,14 +147,16 @@ class HexPage(BytePage):
             return [Span("no bytes", "dim")]
         first = at * self._step
         part = self._part[first : first + self._step]
-        signs = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
-        numbers = f"{part.hex(' '):<{self._step * 3}} "
-        return [Span(f"{self.page * PAGE + first:08x}  ", "dim"), Span(numbers), Span(signs, "accent")]
+        characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
+        hex_digits = f"{part.hex(' '):<{self._step * 3}} "
+        return [Span(f"{self.page * PAGE + first:08x}  ", "dim"), Span(hex_digits), Span(characters, "accent")]
 
     def _pattern(self, text: str) -> re.Pattern[Any]:
         """Returns the pattern for a text, in upper or lower case, or for bytes as hexadecimal numbers."""
-        forms = (re.escape(form.encode("utf-8", "surrogatepass")) for form in (text, text.lower(), text.upper()))
-        pattern = b"(?i:" + b"|".join(forms) + b")"
+        variants = (
+            re.escape(variant.encode("utf-8", "surrogatepass")) for variant in (text, text.lower(), text.upper())
+        )
+        pattern = b"(?i:" + b"|".join(variants) + b")"
         if _HEX.fullmatch(text):
             pattern += b"|" + re.escape(bytes.fromhex(text))
         return re.compile(pattern, re.DOTALL)
@@ -167,9 +169,9 @@ class HexPage(BytePage):
         for start, end in spans:
             for line in range(start // self._step, min(-(-end // self._step), len(self))):
                 first, last = max(0, start - line * self._step), min(self._step, end - line * self._step)
-                signs = _OFFSET + 3 * self._step + 1
+                characters_start = _OFFSET + 3 * self._step + 1
                 ranges.setdefault(line, []).append((_OFFSET + 3 * first, _OFFSET + 3 * last - 1))
-                ranges[line].append((signs + first, signs + last))
+                ranges[line].append((characters_start + first, characters_start + last))
         return {line: sorted(marks) for line, marks in ranges.items()}
 
     def place(self, match: MatchPosition) -> MatchPosition:

@@ -77,9 +77,9 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
     if view == "headers":
         return Detail(_headers(reading, row))
     if view == "text":
-        writing = row_text(reading, row, width)
-        if writing is not None:
-            return Detail(writing.lines)
+        writer = row_text(reading, row, width)
+        if writer is not None:
+            return Detail(writer.lines)
     index = reading.index
     if index.entry(row).size > MAX_TREE_BYTES and index.giant(row) is not None:
         return _bytes(lambda: index.giant(row) or (), view, page, width, row, index.entry(row).size)
@@ -98,8 +98,8 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
 
 
 def _bytes(pieces: Callable[[], Iterable[bytes]], view: str, page: int, width: int, row: int, size: int) -> Detail:
-    kind = HexPage if view == "hex" else RawPage
-    return Detail(kind(pieces, page, width, row), pages=max(1, -(-size // PAGE)))
+    page_class = HexPage if view == "hex" else RawPage
+    return Detail(page_class(pieces, page, width, row), pages=max(1, -(-size // PAGE)))
 
 
 def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
@@ -134,13 +134,13 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     lines.append(_pair("sent", _at(reading, calls.request[number])))
     if calls.response[number] != NONE:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
-        about = "about " if calls.is_inexact[number] else ""
-        lines.append(_pair("latency", f"{about}{units.duration(calls.latency_ns[number])}"))
+        qualifier = "about " if calls.is_inexact[number] else ""
+        lines.append(_pair("latency", f"{qualifier}{units.duration(calls.latency_ns[number])}"))
     lines += map(_fact, _became(reading, number))
     client, server, _ = reading.conversation.peers(reading.session(row))
-    for word, peer in (("client", client), ("server", server)):
+    for side, peer in (("client", client), ("server", server)):
         if peer is not None:
-            lines.append(_pair(word, peer_text(peer)))
+            lines.append(_pair(side, peer_text(peer)))
     return lines
 
 
@@ -157,19 +157,19 @@ def _related(reading: Reading, row: int) -> list[list[Span]]:
 
 def _became(reading: Reading, number: int) -> Iterator[Fact]:
     """Yields how a call was cancelled, and its outcome."""
-    calls, known = reading.calls, reading.outcome(number)
+    calls, known_outcome = reading.calls, reading.outcome(number)
     is_answered, response = calls.response[number] != NONE, response_of(reading, number)
     # For a message that is too large to be read for a line, only its outcome is shown.
     call = call_at(reading, number, response) if response is not None or not is_answered else None
     if call is not None:
         yield from filter(None, [cancellation(call)])
-    if known is None:
+    if known_outcome is None:
         is_endless = reading.kinds.all[calls.kind[number]].method in ENDLESS
         yield from [] if is_endless else [Fact("outcome", waiting().word if reading.is_live else "…")]
     elif call is not None:
         yield from filter(None, [outcome(call)])
     else:
-        status = verdict(known, is_abandoned=reading.abandoned_ns(number) is not None)
+        status = verdict(known_outcome, is_abandoned=reading.abandoned_ns(number) is not None)
         yield Fact("outcome", status._replace(late_ns=late_ns(reading, number)).word, status.is_bad)
 
 

@@ -11,7 +11,7 @@ from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 SIDE_BY_SIDE: Final = 96
-"""The minimum width, in cells, for request and response side by side: a terminal with 100 columns has this much room."""
+"""The minimum width, in cells, to show both sides next to each other: what a terminal with 100 columns has room for."""
 LEAST: Final = 8
 """The minimum width of a wrapped text, in cells."""
 
@@ -41,9 +41,9 @@ class SideBySide(OnDemand[Sequence[Span]]):
 
     def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""
-        left, used = fit_spans(self._left[at] if at < len(self._left) else (), self._width)
+        left, left_width = fit_spans(self._left[at] if at < len(self._left) else (), self._width)
         right = self._right[at] if at < len(self._right) else ()
-        return (*left, Span(" " * (self._width - used)), Span(_BETWEEN, "dim"), *right)
+        return (*left, Span(" " * (self._width - left_width)), Span(_BETWEEN, "dim"), *right)
 
 
 class Joined(OnDemand[Sequence[Span]]):
@@ -72,13 +72,13 @@ def wrapped_facts(facts: Lines, width: int) -> Lines:
 
 def _wrapped(fact: Sequence[Span], width: int) -> Lines:
     label, *texts = fact or (Span(""),)
-    room = width - cells(label.text)
-    if len(texts) != 1 or cells(texts[0].text) <= room or room < LEAST:
+    text_width = width - cells(label.text)
+    if len(texts) != 1 or cells(texts[0].text) <= text_width or text_width < LEAST:
         return [fact]
     (text,) = texts
     return [
         (Span(" " * cells(label.text) if number else label.text, label.role), Span(line, text.role))
-        for number, line in enumerate(wrapped(text.text, room))
+        for number, line in enumerate(wrapped(text.text, text_width))
     ]
 
 
@@ -96,20 +96,22 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
     request = reading.calls.request[number]
     response = reading.partner(request)
     by_name = {_name(fact): fact for fact in facts}
-    more = [fact for fact in facts if _name(fact) in _SIDES]
+    side_facts = [fact for fact in facts if _name(fact) in _SIDES]
     if width < SIDE_BY_SIDE:
-        between = wrapped_facts([fact for fact in facts if _name(fact) not in _SIDES], width)
+        fact_lines = wrapped_facts([fact for fact in facts if _name(fact) not in _SIDES], width)
         first, second = (request, response) if row == request else (response, request)
-        return Joined(_text(reading, first, width), [[], *between, []], _text(reading, second, width), [[], *more])
-    column = (width - cells(_BETWEEN)) // 2
+        return Joined(
+            _text(reading, first, width), [[], *fact_lines, []], _text(reading, second, width), [[], *side_facts]
+        )
+    column_width = (width - cells(_BETWEEN)) // 2
     outcome = by_name.get("outcome", ())
     sides = SideBySide(
-        _text(reading, request, column),
-        _text(reading, response, column) if response is not None else [outcome[1:]],
-        column,
+        _text(reading, request, column_width),
+        _text(reading, response, column_width) if response is not None else [outcome[1:]],
+        column_width,
     )
-    odd = [fact for fact in facts if _name(fact) not in (*_TIMES, *_SIDES)]
-    return Joined([_times(by_name, column)], sides, [[], *wrapped_facts(odd, width), *more])
+    other_facts = [fact for fact in facts if _name(fact) not in (*_TIMES, *_SIDES)]
+    return Joined([_times(by_name, column_width)], sides, [[], *wrapped_facts(other_facts, width), *side_facts])
 
 
 def _name(fact: Sequence[Span]) -> str:
@@ -119,16 +121,16 @@ def _name(fact: Sequence[Span]) -> str:
 def _text(reading: Reading, row: int | None, width: int) -> Lines:
     if row is None:
         return []
-    writing = row_text(reading, row, width)
-    return writing.lines if writing is not None else [[Span("too large, damaged or gone: see raw", "dim")]]
+    writer = row_text(reading, row, width)
+    return writer.lines if writer is not None else [[Span("too large, damaged or gone: see raw", "dim")]]
 
 
-def _times(by_name: dict[str, Sequence[Span]], column: int) -> list[Span]:
+def _times(by_name: dict[str, Sequence[Span]], column_width: int) -> list[Span]:
     """Returns the line above both sides: when it was sent and answered, and between these its latency and outcome."""
     values = {name: "".join(span.text for span in by_name.get(name, ())[1:]) for name in _TIMES}
     role: Role = by_name["outcome"][1].role if len(by_name.get("outcome", ())) > 1 else "plain"
     result = " ".join(part for part in (values["latency"], values["outcome"].partition(":")[0]) if part)
     sent = f"→ {values['sent']} "
-    room = max(0, column - cells(sent) - cells(result) - 2)
-    line = [Span(sent, "accent"), Span("─" * room + " ", "dim"), Span(result, role), Span(" ── ", "dim")]
+    dash_count = max(0, column_width - cells(sent) - cells(result) - 2)
+    line = [Span(sent, "accent"), Span("─" * dash_count + " ", "dim"), Span(result, role), Span(" ── ", "dim")]
     return line + ([Span(f"← {values['answered']}", "accent")] if values["answered"] else [])

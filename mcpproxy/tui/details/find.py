@@ -79,14 +79,14 @@ class Flow:
 
     def __init__(self, lines: TextLines) -> None:
         """Join the lines."""
-        texts, starts, at = [], array("Q"), 0
+        texts, starts, position = [], array("Q"), 0
         for number in range(len(lines)):
             if number and not lines.continues(number):
                 texts.append("\n")
-                at += 1
-            starts.append(at)
+                position += 1
+            starts.append(position)
             texts.append(lines.text(number))
-            at += len(texts[-1])
+            position += len(texts[-1])
         self.text = "".join(texts)
         self._lines, self._starts = lines, starts
 
@@ -108,39 +108,39 @@ class Flow:
 
 def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Matches:
     flow = Flow(lines)
-    places: list[MatchPosition] = []
+    positions: list[MatchPosition] = []
     ranges: Ranges = {}
     for match in pattern.finditer(flow.text):
-        if len(places) >= MAX_MATCHES:
-            return Matches(pattern, places, ranges, is_cut=True)
-        places.append(flow.place(match.start()))
+        if len(positions) >= MAX_MATCHES:
+            return Matches(pattern, positions, ranges, is_cut=True)
+        positions.append(flow.place(match.start()))
         flow.mark(ranges, *match.span())
-    return Matches(pattern, places, ranges)
+    return Matches(pattern, positions, ranges)
 
 
 def _in_lines(lines: Lines, pattern: re.Pattern[str]) -> Matches:
-    places: list[MatchPosition] = []
+    positions: list[MatchPosition] = []
     ranges: Ranges = {}
     for number, spans in enumerate(lines):
         for match in pattern.finditer("".join(span.text for span in spans)):
-            if len(places) >= MAX_MATCHES:
-                return Matches(pattern, places, ranges, is_cut=True)
-            places.append(MatchPosition(number, start=match.start()))
+            if len(positions) >= MAX_MATCHES:
+                return Matches(pattern, positions, ranges, is_cut=True)
+            positions.append(MatchPosition(number, start=match.start()))
             ranges.setdefault(number, []).append(match.span())
-    return Matches(pattern, places, ranges)
+    return Matches(pattern, positions, ranges)
 
 
 def _in_tree(tree: Tree, pattern: re.Pattern[str]) -> Matches:
-    places: list[MatchPosition] = []
+    positions: list[MatchPosition] = []
     for line, branch in enumerate(tree.lines):
         if branch.value is not None and tree.unfolds(line):
             label = "".join(span.text for span in branch.label)
-            places += [MatchPosition(line) for _ in pattern.finditer(label)]
-            inner = _in_text(tree.text(line), pattern)
-            places += [MatchPosition(line, place.line, place.start) for place in inner.places]
+            positions += [MatchPosition(line) for _ in pattern.finditer(label)]
+            text_matches = _in_text(tree.text(line), pattern)
+            positions += [MatchPosition(line, position.line, position.start) for position in text_matches.places]
         else:
             spans = "".join(span.text for span in branch.spans)
-            places += [MatchPosition(line) for _ in pattern.finditer(spans)]
-        if len(places) > MAX_MATCHES:
-            return Matches(pattern, places[:MAX_MATCHES], is_cut=True)
-    return Matches(pattern, places)
+            positions += [MatchPosition(line) for _ in pattern.finditer(spans)]
+        if len(positions) > MAX_MATCHES:
+            return Matches(pattern, positions[:MAX_MATCHES], is_cut=True)
+    return Matches(pattern, positions)

@@ -30,10 +30,10 @@ def proof_lines(reading: Reading, finding: Finding, width: int) -> Lines:
     """
     lines = _excerpt_lines(reading, finding.frame, finding.pointer, width, item=finding.item)
     for seq in finding.related[:RELATED]:
-        place = _place_in_list(reading, finding, seq)
-        related = _excerpt_lines(reading, seq, place, width) if place != "" else []
-        if related:
-            lines += [[Span(f"frame {seq:,}", "dim")], *related]
+        pointer = _place_in_list(reading, finding, seq)
+        related_lines = _excerpt_lines(reading, seq, pointer, width) if pointer != "" else []
+        if related_lines:
+            lines += [[Span(f"frame {seq:,}", "dim")], *related_lines]
     return lines
 
 
@@ -72,11 +72,11 @@ def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, 
     if not raw:
         return []
     is_batched = item is not None and raw.lstrip()[:1] == b"["
-    place = f"/{item}{pointer or ''}" if is_batched else pointer or ""
-    shown = excerpt(raw, place, max(20, width - INDENT))
-    lines = [[Span(" " * INDENT + shown.text, "dim" if pointer is None else "plain")]]
-    if shown.carets and pointer is not None:
-        lines.append([Span(" " * (INDENT + shown.indent)), Span("^" * shown.carets, "bad")])
+    full_pointer = f"/{item}{pointer or ''}" if is_batched else pointer or ""
+    frame_excerpt = excerpt(raw, full_pointer, max(20, width - INDENT))
+    lines = [[Span(" " * INDENT + frame_excerpt.text, "dim" if pointer is None else "plain")]]
+    if frame_excerpt.carets and pointer is not None:
+        lines.append([Span(" " * (INDENT + frame_excerpt.indent)), Span("^" * frame_excerpt.carets, "bad")])
     return lines
 
 
