@@ -20,8 +20,7 @@ _ROW_BITS: Final = 21
 """The bits of a row's number: there are at most 1,250,000 rows."""
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
 _LAST: Final = (1 << 64 - _ROW_BITS) - 1
-"""The key of rows without a value, which come last. In nanoseconds, it is over two hours; longer times count as equal.
-"""
+"""The key of rows without a value, which come last. In nanoseconds, it exceeds two hours; longer times are equal."""
 _RANKS: Final = {
     Outcome.RESULT: 1,
     Outcome.TASK: 2,
