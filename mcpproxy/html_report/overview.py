@@ -177,7 +177,7 @@ def _figures(
         ("unanswered", f"{unanswered_count:,}", "", unanswered_count > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
     ]
-    return [{"name": name, "value": value, "more": more, "is_bad": is_bad} for name, value, more, is_bad in figures]
+    return [{"name": name, "value": value, "more": detail, "is_bad": is_bad} for name, value, detail, is_bad in figures]
 
 
 def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
@@ -209,8 +209,8 @@ def _abandoned(row: Abandoned, by_path: dict[str, int]) -> dict[str, Any]:
 def _abandoned_text(row: Abandoned) -> str:
     """Returns how many requests of a kind were answered late, and what is known about the one that waited longest."""
     shows_late = row.times == 1 or row.late > 0
-    late = probable_answer_text(row) or (late_text(row.late_ms) if shows_late else "")
-    longest_text = ", ".join(filter(None, (_clean(row.reason), late)))
+    late_note = probable_answer_text(row) or (late_text(row.late_ms) if shows_late else "")
+    longest_text = ", ".join(filter(None, (_clean(row.reason), late_note)))
     if row.times == 1:
         return longest_text
     return "; ".join([late_count_text(row.late), *([f"the longest: {longest_text}"] if longest_text else [])])

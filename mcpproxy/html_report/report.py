@@ -42,13 +42,13 @@ class Report:
         self.examined: list[CheckOutcome] = []
         """The outcome of the check of each capture."""
         self.redacted: list[bool] = []
-        """Whether each capture is a redacted copy."""
+        """For each capture, whether it is a redacted copy."""
         self.left_out: list[str] = []
         sizes = rows.sizes()
-        cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
+        payload_limit = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
         self._most = limits.level(sorted((capture.frames, 1) for capture in self.captures), frames)
         self._payloads = Payloads()
-        self._traffic = Traffic(self._payloads, cut)
+        self._traffic = Traffic(self._payloads, payload_limit)
         self._findings = Findings(self._traffic)
         self._progress = progress
         self._read = 0
@@ -57,7 +57,7 @@ class Report:
         self._calls = _calls(rows, self.captures, last_records)
         self._stderr = _stderr(rows, self.captures)
         self._overview = overview(rows, self.captures, self.redacted)
-        self._note_what_is_left_out(cut, sizes, rows)
+        self._note_what_is_left_out(payload_limit, sizes, rows)
 
     @property
     def title(self) -> str:
@@ -131,15 +131,15 @@ class Report:
             )
         return traffic.last
 
-    def _note_what_is_left_out(self, cut: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
-        cut_sizes = [(frame_size, count) for frame_size, count in sizes if frame_size > cut]
+    def _note_what_is_left_out(self, payload_limit: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
+        cut_sizes = [(frame_size, count) for frame_size, count in sizes if frame_size > payload_limit]
         if cut_sizes:
             count, lost_bytes = (
                 sum(count for _, count in cut_sizes),
-                sum((frame_size - cut) * count for frame_size, count in cut_sizes),
+                sum((frame_size - payload_limit) * count for frame_size, count in cut_sizes),
             )
             self.left_out.append(
-                f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(cut)}, "
+                f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(payload_limit)}, "
                 f"leaving out {size(lost_bytes)}; `mcpproxy show CAPTURE --frame N` prints all of it."
             )
         line_count = rows.stderr_lines()

@@ -58,20 +58,20 @@ class _Row(NamedTuple):
 class Traffic:
     """All rows, by column, and the findings of each."""
 
-    def __init__(self, payloads: Payloads, cut: int) -> None:
+    def __init__(self, payloads: Payloads, payload_limit: int) -> None:
         """Start without rows.
 
         Args:
             payloads: receives the payloads.
-            cut: how many bytes of each payload are kept.
+            payload_limit: how many bytes of each payload are kept.
         """
         self.payloads = payloads
-        self.cut = cut
+        self.cut = payload_limit
         self.columns: dict[str, list[Any]] = {
             name: [] for name in ("capture", "seq", "t", "session", *_Row._fields, "payload", "level", "rules")
         }
         self.heads: list[tuple[int, int, int]] = []
-        """HTTP exchanges: capture, number, payload with the two heads."""
+        """For each HTTP exchange: its capture, its number, and the payload with its two heads."""
         self.rows: dict[tuple[int, int], int] = {}
         """The first row of a record, by capture and number."""
 
@@ -100,7 +100,7 @@ class Traffic:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
     def settle(self, row: int, status: Status, facts: Iterable[Fact]) -> None:
-        """Note in the row of a request how it ended without a response."""
+        """Write into the row of a request how the request ended without a response."""
         self.columns["facts"][row] = _plain(facts)
         self.columns["word"][row] = f"{status.word}{status.text}"
         self.columns["is_bad"][row] = status.is_bad
@@ -123,7 +123,7 @@ class CaptureTraffic:
         self._capture = capture
         self._conversation = Conversation(fold)
         self._open: dict[tuple[int, int | None], int] = {}
-        """Rows of requests without a response so far."""
+        """The rows of requests that have no response so far."""
         self._headless: set[int] = set()
         """Open HTTP exchanges, whose heads have not been written yet."""
 
@@ -144,24 +144,24 @@ class CaptureTraffic:
             if item.members.get("stage") == "end":
                 self._add_head(number)
 
-    def finish(self, last: Step, *, is_whole: bool) -> None:
+    def finish(self, last_step: Step, *, is_whole: bool) -> None:
         """Process the last step.
 
         Args:
-            last: the last step.
+            last_step: the last step.
             is_whole: whether all earlier steps were processed; if not, the end and unanswered requests get no row.
         """
         for number in sorted(self._headless):
             self._add_head(number)
         if not is_whole:
             return
-        for item in self._conversation.items_of(last):
+        for item in self._conversation.items_of(last_step):
             if isinstance(item.what, Remark | MessageContext):
                 self._add(item, NONE)
         fold = self._conversation.session
         for call in fold.open_calls():
             if call.response is None:
-                may_come = last.end == "open" and call.is_open
+                may_come = last_step.end == "open" and call.is_open
                 self._settle(call, waited_ns(fold, call.request) if may_come else None)
 
     def _settle(self, call: Call, waits_ns: int | None = None) -> None:

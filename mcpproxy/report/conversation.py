@@ -36,7 +36,7 @@ Times: TypeAlias = Literal["rel", "delta", "abs"]
 MAX_LISTED_REVISIONS: Final = 16
 """The maximum number of revisions that are distinguished; a capture rarely has more than two."""
 HELD_ITEMS: Final = 1000
-"""How many steps the heading waits for the participants to be known, unless the capture is followed live."""
+"""How many steps the heading waits until the participants are known, unless the capture is followed live."""
 MAX_OPEN_POSTS: Final = 10_000
 """The maximum number of open exchanges that are remembered as POSTs."""
 _BODY: Final = 12
@@ -71,7 +71,7 @@ class Conversation:
         only: Filter | None = None,
         whole: bool = False,
     ) -> None:
-        """Prepare; nothing is printed yet.
+        """Start without writing anything.
 
         Args:
             session: the state of the conversation, which each step updates.
@@ -137,7 +137,7 @@ class Conversation:
         yield from self._under_heading(items, was_held=was_held)
 
     def catch_up(self) -> Iterator[str]:
-        """Yields the lines held back; call this once everything that a growing capture contains has been fed."""
+        """Yields the lines that were held back; called once everything in a growing capture has been fed."""
         was_held = self._held is not None
         return self._under_heading(self.due_now(), was_held=was_held)
 
@@ -389,7 +389,7 @@ class Conversation:
             yield ConversationItem(self._last_ns, Remark("·", f"and {other_count:,} more"))
 
     def _doubt(self) -> str:
-        """Returns why responses that seem to be missing may not be missing; an empty text if they are."""
+        """Returns why responses that seem to be missing may exist, or an empty text if they cannot."""
         if self.session.is_clear:
             return ""
         causes = [

@@ -65,7 +65,7 @@ class ConversationRow(NamedTuple):
 
     glyph: Span
     subject: list[Span]
-    """What it is about, with the spaces that align what follows."""
+    """The subject of the line, with the spaces that align the rest."""
     outcome: Span | None = None
     """The outcome of a request."""
     text: tuple[Span, ...] = ()

@@ -33,7 +33,7 @@ WIDTH: Final = 80
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
 _SIDES: Final[tuple[Blames, ...]] = ("server", "client", "transport", "unknown")
 WIDEST_EXCERPT: Final = 1_000
-"""The maximum width of an excerpt's line, in cells, including its indent; in a pipe, a search finds its content."""
+"""The maximum width of an excerpt's line, in cells, including its indent; wide enough to search piped output."""
 
 
 class _Group:
@@ -105,13 +105,13 @@ class TextReporter(Reporter):
         self._path = Path()
         self._ranking = Ranking()
         self._hidden = 0
-        """How many notes were not shown because nobody asked for them."""
+        """How many notes were not shown because the user did not ask for them."""
         self._has_shown = False
         self._columns = [0] * 5
         """The greatest widths so far of the text before a place, and of each cell of a place."""
 
     def begin(self, capture: Path) -> Iterable[str]:
-        """Forget the previous capture."""
+        """Forget the previous capture, and begin the next."""
         self._groups, self._path = {}, capture
         self._ranking.begin()
         return ()

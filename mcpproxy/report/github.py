@@ -55,7 +55,7 @@ class GithubReporter(Reporter):
             yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(kind.text)}\n"
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
-        """Yields an error annotation: a failing step should say why in the place where people look."""
+        """Yields an error annotation, because people look there for the reason why a step failed."""
         yield f"::error title=cannot be checked,file={_value(relative(capture))}::{_data(sanitise(why, None))}\n"
 
     def close(self, totals: Totals) -> Iterable[str]:
@@ -65,7 +65,7 @@ class GithubReporter(Reporter):
 
 
 def relative(path: Path) -> str:
-    """Returns a path relative to the working directory if it is below it, because viewers look files up from there.
+    """Returns a path below the working directory as a relative path, because viewers look files up from there.
 
     Links are followed only if necessary: a path that is below the directory as written stays as written.
     """

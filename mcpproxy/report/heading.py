@@ -18,7 +18,7 @@ class Heading(NamedTuple):
     revisions: str
     peers: str
     sessions: int
-    """How many there are. The peers are those of the latest session; other peers appear only in their lines."""
+    """The number of sessions. The peers are those of the latest session; other peers appear only in their lines."""
 
 
 def heading_of(fold: Fold) -> Heading:

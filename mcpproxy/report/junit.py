@@ -133,8 +133,8 @@ class JunitReporter(Reporter):
         if fault is not None:
             yield f'      <error message={_attribute(f"the rule crashed: {fault}")} type="fault"/>'
         elif case.failing:
-            first = case.failing[0]
-            attributes = f"message={_attribute(first.text)} type={_attribute(str(first.finding.level))}"
+            first_finding = case.failing[0]
+            attributes = f"message={_attribute(first_finding.text)} type={_attribute(str(first_finding.finding.level))}"
             yield f"      <failure {attributes}>{case.text(failing=True)}</failure>"
         if case.other:
             yield f"      <system-out>{case.text(failing=False)}</system-out>"
@@ -148,9 +148,9 @@ def _head(suite: str, name: str) -> str:
 
 def _line(located: LocatedFinding) -> str:
     finding = located.finding
-    place = f"{located.file}:{located.place.line}" if located.place is not None else f"{located.file}"
-    where = sanitise(f"{place}: {finding.level}: {finding.blames}, session {finding.session}, {located.where}")
-    return f"{where}: {sanitise(located.text)}"
+    file_line = f"{located.file}:{located.place.line}" if located.place is not None else f"{located.file}"
+    location = sanitise(f"{file_line}: {finding.level}: {finding.blames}, session {finding.session}, {located.where}")
+    return f"{location}: {sanitise(located.text)}"
 
 
 def _counted(sums: Counter[str]) -> str:

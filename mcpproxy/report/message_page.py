@@ -34,7 +34,7 @@ _WAYS: Final = {"client": "client → server", "server": "server → client"}
 
 
 _Key: TypeAlias = tuple[int, int]
-"""The number of a frame, and the position in its batch; -1 if it is not a batch."""
+"""The number of a message's frame, and the message's position in its batch; -1 outside a batch."""
 
 
 class Messages:
@@ -44,7 +44,7 @@ class Messages:
         """Start without messages.
 
         Args:
-            only: the filter.
+            only: selects the messages.
             fold: the state of the conversation, which each step updates.
         """
         self.fold = fold

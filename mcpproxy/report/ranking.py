@@ -53,7 +53,7 @@ class BrokenRule:
 
     @property
     def rule(self) -> str:
-        """Its id."""
+        """The id of the rule."""
         return self.first.finding.rule
 
     @property
@@ -112,7 +112,7 @@ class Ranking:
         widest = max(map(_cells, heads))
         for head, tail in zip(heads, self._tails(top_rules, widest, width), strict=True):
             head_width = _cells(head)
-            # If not all fits, the side is dropped first, then the count: both are shown above.
+            # If not everything fits, the side is dropped first, then the count: both are shown above.
             while tail and head_width + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
             text = "  ".join(tail)

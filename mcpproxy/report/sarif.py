@@ -23,7 +23,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.rule_pages import page, summary_of
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-"""The schema that a document declares; it is never fetched here."""
+"""The schema that a document declares; mcpproxy never fetches it."""
 
 _LINKING: Final = re.compile(r"[\\\[\]]")
 
@@ -109,11 +109,11 @@ def plain(text: str) -> str:
 
 def address(path: Path) -> str:
     """Returns a file as a URI reference: relative to the working directory if it is below it, otherwise absolute."""
-    relative_path = relative(path)
-    if os.path.isabs(relative_path):
-        return "file://" + quote(os.fsencode(relative_path))
+    uri_path = relative(path)
+    if os.path.isabs(uri_path):
+        return "file://" + quote(os.fsencode(uri_path))
     # A first segment with a colon would be a scheme.
-    return quote(os.fsencode(relative_path), safe="/")
+    return quote(os.fsencode(uri_path), safe="/")
 
 
 def _notification(level: str, text: str) -> dict[str, Any]:

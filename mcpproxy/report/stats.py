@@ -51,7 +51,7 @@ SIDE_BY_SIDE: Final = 60
 """The minimum width, in cells, at which details are shown next to their figure, not below it."""
 
 _COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8, "total": 8}
-"""The columns and their cells, unless a value needs more."""
+"""The columns and their widths in cells, unless a value needs more."""
 _DROPPED: Final = ("total", "p99", "p95", "max", "p50", "err")
 """Columns that may be dropped, the least important first; the first is also dropped to make room for shapes."""
 _SORTED: Final[dict[Sort, str]] = {"n": "n", "errors": "err", "p95": "p95", "max": "max", "total": "total"}
@@ -63,7 +63,7 @@ _NOT_LOOKED: Final = "the rules did not run, as that takes long for this much; -
 
 
 class Stats(NamedTuple):
-    """All figures."""
+    """All figures of a report."""
 
     totals: Totals
     by: By
@@ -247,7 +247,7 @@ def _columns(
     names: list[str], width: int, widths: Mapping[str, int], sort: Sort | None, *, has_blocks: bool
 ) -> tuple[list[str], bool]:
     """Returns the columns that fit next to the names, and whether shapes fit, too."""
-    longest = max(map(cells, names)) + 3  # two blanks before it, and one after
+    longest = max(map(cells, names)) + 3  # two spaces before a name, and one after it
     droppable = [name for name in _DROPPED if sort is None or name != _SORTED[sort]]
     columns = list(_COLUMNS)
 

@@ -100,7 +100,7 @@ class Waits:
         return waited_ns(self._fold, wait.request)
 
     def text(self, wait: Wait) -> str:
-        """Returns one line about a wait: how long it is, what has happened since, and whether the server is running."""
+        """Returns a line about a wait: how long it is, what has happened since, and whether the server is running."""
         request = wait.request
         sent_at = time.strftime("%H:%M:%S", time.localtime(((self._fold.wall_ns or 0) + request.t_ns) // 10**9))
         sent_text = f"the server has sent {count_text(wait.messages, 'message') if wait.messages else 'nothing'} since"

@@ -1,4 +1,4 @@
-"""The app: `mcpproxy tui`. It only reads capture files, so it may be opened and killed at any time.
+"""The app: `mcpproxy tui`. It only reads capture files, so it can be opened and killed at any time.
 
 To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing else has to change:
 
@@ -8,10 +8,10 @@ To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and a
     ENTRY = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")
 
 The key then appears in the footers, in `?` and in the palette. `capture.reading` has the `index` (the position of each
-entry), the `conversation` (its two sides, what is lost) and the `calls` (latency and outcome, as columns). A thread
+entry), the `conversation` (its two sides and its losses) and the `calls` (latency and outcome, as columns). A thread
 extends it and posts `CaptureGrown` to the screen; a worker process supplies the rest, and `Checked` announces new
 findings.
-Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages
+Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` has the messages
 it posts. `app.show(row)` shows the traffic at a row, and `app.select(text)` shows only the rows that a filter selects.
 `host.py` declares everything in the app that screens may use.
 

@@ -23,7 +23,7 @@ class Crumb(NamedTuple):
     is_name: bool = False
     """Whether it is a name from a capture, which may be cut."""
     after: str = ""
-    """What follows the name, which is not cut."""
+    """The text after the name, which is never cut."""
 
 
 def fitted(crumbs: Sequence[Crumb], width: int) -> list[Piece]:

@@ -47,17 +47,17 @@ def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
     return Completion(common if len(common) > len(word) else word, tuple(matches))
 
 
-def filter_completion(before: str, kinds: Iterable[CallKind]) -> tuple[str, Completion | None]:
+def filter_completion(text: str, kinds: Iterable[CallKind]) -> tuple[str, Completion | None]:
     """Complete the last term of a filter.
 
     Args:
-        before: the text up to the cursor.
+        text: the text up to the cursor.
         kinds: the kinds of requests so far; their methods and names are the candidates.
 
     Returns:
         The term, and its completion.
     """
-    term = ["", *_TERMS.findall(before)][-1].lstrip(" \t()")
+    term = ["", *_TERMS.findall(text)][-1].lstrip(" \t()")
     match = _KEYED.fullmatch(term)
     if match is None:
         keys = [f"{key}{'>' if KEYS[key].is_ordered and key != 'level' else ':'}" for key in KEYS]

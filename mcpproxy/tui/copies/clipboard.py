@@ -1,4 +1,4 @@
-"""Where copied text goes: through the terminal into the clipboard, or into a private file if that cannot work.
+"""Where copied text goes: through the terminal to the clipboard, or to a private file if that is not possible.
 
 A terminal does not say whether it accepts text for the clipboard (OSC 52). A few terminals are known not to accept it;
 on all others, the user can choose the file instead. There is only one such file: each copy replaces the previous one,
@@ -31,7 +31,7 @@ def has_clipboard(variables: Mapping[str, str] = os.environ) -> bool:
 
 
 def copy(app: App[None], form: CopyForm) -> None:
-    """Put text into the clipboard, or into the file if that cannot work or the user wants it, and notify the user."""
+    """Copy text to the clipboard, or to the file if that is not possible or the user prefers it; notify the user."""
     amount = f"{form.word}, {size(len(form.text.encode()))}"
     if form.fits and not form.to_file and has_clipboard():
         to_clipboard(app, form.text)

@@ -31,11 +31,11 @@ class CopyForm(NamedTuple):
     key: str
     """The key that chooses it."""
     word: str
-    """Its name."""
+    """The name of the form."""
     text: str
     """The copied text; empty if the row cannot be copied in this form."""
     remark: str = ""
-    """A caveat about it."""
+    """A caveat for the user."""
     to_file: bool = False
     """Whether the user wants a file instead of the clipboard."""
 

@@ -19,7 +19,7 @@ class SaveResult(NamedTuple):
 
 
 def save(attachment: Attachment, name: str) -> SaveResult:
-    """Save an attachment; returns a message that says where, or why it could not be saved.
+    """Save an attachment; returns a message that names the file, or says why the attachment could not be saved.
 
     Args:
         attachment: the attachment to save.

@@ -112,7 +112,7 @@ def header_of(path: Path) -> Mapping[str, Any]:
 def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
     """Returns how much later the second of two captures began, from their headers, or None if no clock can tell.
 
-    Within one boot, the monotonic clock decides, because nobody can set it.
+    Within one boot, the monotonic clock decides, because it cannot be set.
     """
     boots = first.get("boot_id"), second.get("boot_id")
     for clock in ("mono_ns", "wall_ns"):

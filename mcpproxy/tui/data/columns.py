@@ -24,7 +24,7 @@ ROWS: Final = 1_250_000
 counted.
 """
 SPANNING: Final = 100_000
-"""The maximum number of messages spanning lines that are remembered."""
+"""The maximum number of messages that span lines and are remembered."""
 NONE: Final = (1 << 32) - 1
 """The value that means no row, or no call."""
 OUTCOMES: Final = (*Outcome,)
@@ -57,7 +57,7 @@ UNJUDGED: Final = 2
 """The worker could not judge an unusual message, because lines before it are lost."""
 
 AT_ONCE: Final = 1000
-"""The maximum number of cells of a column in a part of a batch."""
+"""The maximum number of cells of one column in one part of a batch."""
 MAX_BATCH_BYTES: Final = 60 << 10
 """The maximum size of a batch in bytes, unless one part is larger."""
 MAX_COLUMN_WORDS: Final = 1_100_000
@@ -65,7 +65,7 @@ MAX_COLUMN_WORDS: Final = 1_100_000
 MAX_MESSAGES_PER_ROW: Final = 1 << 20
 """The maximum number of messages that are distinguished within a row."""
 _NUMBER: Final = 21
-"""Bits of the number of a row or of a call; all set for no call."""
+"""How many bits the number of a row or of a call has; all bits are set for no call."""
 _NUMBERS: Final = (1 << _NUMBER) - 1
 _OF_ROW: Final = 43
 """In the word of an unusual message, the number of bits below its row: for its position there, how it was interpreted,
@@ -169,8 +169,8 @@ class Columns:
 
     def joined_to(self, row: int) -> int | None:
         """Returns the last row of the message that spans lines from this row on, or None if there is none."""
-        at = bisect_left(self._joined, row << _NUMBER)
-        word = self._joined[at] if at < len(self._joined) else 0
+        index = bisect_left(self._joined, row << _NUMBER)
+        word = self._joined[index] if index < len(self._joined) else 0
         return word & _NUMBERS if word and word >> _NUMBER == row else None
 
     def unusual(self, row: int) -> list[UnusualMessage]:
@@ -191,7 +191,7 @@ class Columns:
         return word
 
     def add_unusual(self, row: int, position: int, unusual: UnusualMessage) -> int:
-        """Record an unusual message at a place among those of its row; returns the word to send."""
+        """Record an unusual message at its position in its row; returns the word to send."""
         call = _NUMBERS if unusual.call == NONE else unusual.call
         word = row << _OF_ROW | min(position, MAX_MESSAGES_PER_ROW - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call
         insert(self._unusual, word)
@@ -213,25 +213,25 @@ class Columns:
 
         Raises: ValueError: it is invalid; nothing is written, or only part of it.
         """
-        at = 0
-        while at < len(batch.parts):
-            head = batch.parts[at : at + _PART.size]
+        offset = 0
+        while offset < len(batch.parts):
+            head = batch.parts[offset : offset + _PART.size]
             group, count, first = _PART.unpack(head) if len(head) == _PART.size else (len(self._groups), 0, 0)
             if group >= len(self._groups):
                 raise ValueError("cells of a column that does not exist")
-            at = self._write(group, first, count, batch, at + _PART.size, kind_count)
+            offset = self._write(group, first, count, batch, offset + _PART.size, kind_count)
 
-    def _write(self, group: int, first: int, count: int, batch: "Batch", at: int, kind_count: int) -> int:
+    def _write(self, group: int, first: int, count: int, batch: "Batch", offset: int, kind_count: int) -> int:
         columns = self._groups[group]
-        is_merged, end = group in (UNUSUAL_WORDS, JOINED), at + count * _WIDTHS[group]
+        is_merged, end = group in (UNUSUAL_WORDS, JOINED), offset + count * _WIDTHS[group]
         max_count = 4 * ROWS if is_merged or group == SETTLED else ROWS
         if end > len(batch.parts) or first + count > max_count or (first > len(columns[-1]) and not is_merged):
             raise ValueError("cells at a place that does not exist")
         raw_columns = []
         for column in columns:
             size = count * (column.itemsize if isinstance(column, array) else 1)
-            raw_columns.append(batch.parts[at : at + size])
-            at += size
+            raw_columns.append(batch.parts[offset : offset + size])
+            offset += size
         for column, raw, check in zip(columns, raw_columns, _CHECKS[group], strict=True):
             if isinstance(column, bytearray):
                 column[first : first + count] = raw
@@ -272,7 +272,7 @@ class Batch(NamedTuple):
     """The cells that have changed, as the worker sends them."""
 
     job: int
-    """The number of their capture."""
+    """The number of the capture."""
     rows: int
     """How many rows must exist: the cells refer to no later row."""
     last_seq: int
@@ -280,7 +280,7 @@ class Batch(NamedTuple):
     read_bytes: int
     """How many bytes of the capture the worker has read."""
     has_ended: bool
-    """Whether it is the last."""
+    """Whether it is the last batch of the capture."""
     parts: bytes = b""
 
     @property
@@ -316,7 +316,7 @@ def renumbered(message: bytes, job: int) -> bytes:
 
 
 def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yields ascending places as runs of at most `AT_ONCE`: the first place, and the one after the last."""
+    """Yields runs of ascending positions, of at most `AT_ONCE` each: the first position, and the one after the last."""
     first = last = -1
     for position in positions:
         if position != last or last - first == AT_ONCE:
@@ -341,7 +341,7 @@ UNUSUAL_WORDS: Final = 4
 JOINED: Final = 5
 OF_ROWS: Final = 6
 CHANGED: Final = 7
-"""The last of the numbers of the groups of columns."""
+"""The number of the last group of columns."""
 _CHECKS: Final = (
     ("time",),
     ("row", "row?", "time", "time", "kind", "any", "any", "row?", "outcome"),

@@ -182,7 +182,7 @@ def as_number(value: object) -> int:
 
 
 def _is_number(value: object) -> bool:
-    # A header may contain any time that a capture can hold.
+    # A header may contain any time that the file format allows.
     return type(value) is int and abs(value) < 1 << 64
 
 

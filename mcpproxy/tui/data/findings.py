@@ -44,9 +44,9 @@ class Findings:
         self.kept: list[Finding] = []
         """The first `MAX_FINDINGS_WITH_TEXT`, in the order in which the rules reported them."""
         self.counts: Counter[tuple[Level, str]] = Counter()
-        """All of them, by level and rule."""
+        """How many findings there are, by level and rule."""
         self.tally = Tally()
-        """All of them, by level; for a capture that is not shown, findings are only counted."""
+        """How many findings there are, by level; the only count for a capture that is not shown."""
         self.checked = 0
         """How many rows have been checked."""
         self.has_caught_up = False
@@ -103,8 +103,8 @@ class Findings:
         if by > 0:
             match = _WRONG.search(self._worst, row + 1)
             return match.start() if match is not None else None
-        before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
-        return before if before >= 0 else None
+        row_before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
+        return row_before if row_before >= 0 else None
 
     # ---- additions, from the thread that receives the worker's output
 
@@ -127,13 +127,13 @@ class Findings:
             if not self._waiting or not self._index:
                 return
             last = self._index.entry(len(self._index) - 1).seq
-            placeable = [one for one in self._waiting if one[2] <= last]
-            self._waiting = [one for one in self._waiting if one[2] > last]
+            placeable = [waiting for waiting in self._waiting if waiting[2] <= last]
+            self._waiting = [waiting for waiting in self._waiting if waiting[2] > last]
             for waiting in placeable:
                 self._place(*waiting)
 
     def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
-        # The lock is held from the search for the row to the end: otherwise the row could be found, and `settle`
+        # The lock is held from the search for the row to the end. Otherwise the row could be added, and `settle`
         # called, in between.
         with self._placing:
             self._place(rule, level, frame, finding)

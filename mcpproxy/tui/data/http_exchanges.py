@@ -37,7 +37,7 @@ class HttpExchanges:
         self._status, self._events = array("H"), array("I")
         self._rows = tuple(array("I") for _ in _STAGES)
         self._gets: dict[int, None] = {}
-        """Open GET exchanges: they carry no request of MCP, so the row of no response shows their streams."""
+        """Open GET exchanges. They carry no MCP request, so their streams are not shown by the row of a response."""
         self._answered: set[int] = set()
         """Open exchanges on whose streams a response has come."""
 

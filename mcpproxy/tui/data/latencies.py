@@ -1,8 +1,8 @@
 """Latencies: how long the responses to each kind of request took; a thread counts them from the columns of a reading.
 
 It counts as the SQL views do: a response counts unless it is interim or its request had been cancelled; an error
-is a JSON-RPC error, a tool error, or a failed HTTP exchange. Nothing is counted twice, so a growing capture costs only
-the new calls.
+is a JSON-RPC error, a tool error, or a failed HTTP exchange. Nothing is counted twice, so in a growing capture, only
+new calls cost time.
 """
 
 import time
@@ -22,7 +22,7 @@ REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
 """How many calls are counted per step: a few milliseconds."""
 ROWS_AT_ONCE: Final = 50
-"""How many rows are written per step."""
+"""How many rows are updated per step."""
 REPORT_S: Final = 0.25
 """The seconds between updates of rows while there is more to count."""
 
@@ -73,7 +73,7 @@ class Latencies:
     def __init__(self, reading: Reading) -> None:
         """Start without counts."""
         self.rows: list[Figures] = []
-        """By the number of the kind."""
+        """The figures, by the number of the kind."""
         self.distribution: Distribution | None = None
         """The distribution of the chosen kind."""
         self._reading = reading

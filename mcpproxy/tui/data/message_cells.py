@@ -47,7 +47,7 @@ class MessageCells:
         if isinstance(message, Response) and not event.is_repeat:
             answered_call = event.answered
             if answered_call is None:
-                marks = BAD  # for the row that completed it
+                marks = BAD
                 self._note_misfit(event, first_row)
             elif answered_call.outcome in ERRORS or event.is_converted:
                 marks = BAD
@@ -130,5 +130,5 @@ def is_unusual(message: Message) -> bool:
         return True
     verdict = message.frames[0].verdict
     if isinstance(message, Response):
-        return verdict.method is not None  # a message with both `method` and `result` that was taken for a response
+        return verdict.method is not None  # a message with both `method` and `result`, interpreted as a response
     return isinstance(message, Invalid) and (message.reason, verdict.kind) == ("unjudged", "invalid")

@@ -22,7 +22,7 @@ def is_cached(path: Path) -> bool:
 
 
 def cache_of(path: Path, about: About, max_rows: int) -> OutputCache:
-    """The cached output for a capture about a subject; it may not exist yet.
+    """Returns the cached output for a capture about a subject; the output may not exist yet.
 
     Args:
         path: the capture.

@@ -68,7 +68,7 @@ class Reading:
     """One open capture. One thread calls `step`, another receives the worker's output; others read the data."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the capture.
 
         Raises:
             NotACapture, NewerFormat: as for `Capture`.
@@ -99,7 +99,7 @@ class Reading:
         self.conversation = Conversation(self.index, self.http)
         """What is known about the capture as a whole."""
         self.end: Remark | None = None
-        """How it ended."""
+        """How the capture ended; None if no record says so."""
         files = segments(path)
         self._was_live = is_live(files[-1])
         self._is_begun = False
@@ -130,7 +130,7 @@ class Reading:
 
     @property
     def path(self) -> Path:
-        """The capture."""
+        """The path of the capture."""
         return self.index.path
 
     @property
@@ -311,8 +311,8 @@ class Reading:
         start_rows, numbers = self.columns.begun, self.columns.begun_numbers
         if len(numbers) < 2:
             return None
-        at = bisect_left(start_rows, row)
-        return numbers[at] if at < len(numbers) and start_rows[at] == row else None
+        index = bisect_left(start_rows, row)
+        return numbers[index] if index < len(numbers) and start_rows[index] == row else None
 
     def session_of(self, row: int) -> int | None:
         """The number of the session of a message, or None if it is unknown, or there is only one."""

@@ -203,8 +203,8 @@ class Scan:
             if is_selected:
                 rows.append(row)
             return
-        at = bisect_left(rows, row)
-        if is_selected and rows[at] != row:
-            rows.insert(at, row)
-        elif not is_selected and rows[at] == row:
-            rows.pop(at)
+        index = bisect_left(rows, row)
+        if is_selected and rows[index] != row:
+            rows.insert(index, row)
+        elif not is_selected and rows[index] == row:
+            rows.pop(index)

@@ -6,8 +6,8 @@ from bisect import bisect_left
 
 def holds(rows: "array[int]", row: int) -> bool:
     """Whether a row is among them."""
-    at = bisect_left(rows, row)
-    return at < len(rows) and rows[at] == row
+    index = bisect_left(rows, row)
+    return index < len(rows) and rows[index] == row
 
 
 def insert(rows: "array[int]", row: int) -> None:

@@ -20,7 +20,10 @@ _ROW_BITS: Final = 21
 """The bits of a row's number: there are at most 1,250,000 rows."""
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
 _LAST: Final = (1 << 64 - _ROW_BITS) - 1
-"""The key of rows without a value, which come last. In nanoseconds, it exceeds two hours; longer times are equal."""
+"""The key of rows without a value, which come last.
+
+In nanoseconds, it is more than two hours; longer latencies count as equal.
+"""
 _RANKS: Final = {
     Outcome.RESULT: 1,
     Outcome.TASK: 2,
@@ -56,7 +59,7 @@ class Sorting:
         self.rows = array("I")
         """The sorted rows; complete when the sorting has ended."""
         self.count = len(view)
-        """How many rows there were."""
+        """How many rows the view contained."""
         self.has_ended = not self.count
         self._reading, self._view, self._is_down, self._is_exchanges = reading, view, is_down, is_exchanges
         self._value = {"latency": self._latency, "size": self._size, "status": self._status}.get(column, self._time)
@@ -106,7 +109,7 @@ class Sorting:
         return self._reading.index.entry(row).size
 
     def _latency(self, row: int) -> int:
-        """Returns the latency for the row of a response; for that of a request, how long it waited in vain."""
+        """Returns the latency of a response; for a request, how long it waited without a response."""
         number, calls = self._reading.call(row), self._reading.calls
         if number is None:
             return -1

@@ -19,7 +19,7 @@ AT_ONCE: Final = 300
 NEIGHBOUR_MS: Final = 150
 """How many rows are shown before a line, and how many after it."""
 MAX_SEARCHED: Final = 5000
-"""How many rows are searched for these, in each direction."""
+"""How many rows are searched for rows to show around a line, in each direction."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
@@ -34,7 +34,7 @@ def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, 
     if not isinstance(item, Record) or item.rec != "stderr":
         return None
     skipped = item.members.get("skipped")
-    # Some loggers pad their lines with spaces; a line would then be marked as cut although only spaces are missing.
+    # Some loggers pad their lines with spaces; such a line would be marked as cut although only spaces are missing.
     raw = (raw_bytes(item.members) or b"").rstrip()
     return sanitise_bytes(raw, limit), skipped if type(skipped) is int and skipped > 0 else 0
 
@@ -64,7 +64,7 @@ class LogRows(TrafficRows):
 
 
 class LogSearch:
-    """A search for the lines that contain all of some words, step by step."""
+    """A search for the lines that contain all words of a query, step by step."""
 
     def __init__(self, reading: Reading, words: str) -> None:
         """Start without results.
@@ -96,10 +96,10 @@ def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
     """Returns the rows around a line of stderr, without other such lines, and how many of them are before it."""
     rows = reading.shown
     position = bisect_left(rows, row)
-    before = _others(reading, range(position - 1, max(-1, position - 1 - MAX_SEARCHED), -1))
-    before.reverse()
-    after = _others(reading, range(position, min(len(rows), position + MAX_SEARCHED)))
-    return before + after, len(before)
+    rows_before = _others(reading, range(position - 1, max(-1, position - 1 - MAX_SEARCHED), -1))
+    rows_before.reverse()
+    rows_after = _others(reading, range(position, min(len(rows), position + MAX_SEARCHED)))
+    return rows_before + rows_after, len(rows_before)
 
 
 def _others(reading: Reading, positions: range) -> list[int]:

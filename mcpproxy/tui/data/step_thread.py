@@ -1,4 +1,4 @@
-"""Threads that read while the screen is drawn, because the screen never waits for a file.
+"""Threads that read while the screen is drawn, so that the screen never waits for a file.
 
 A thread takes steps of a few milliseconds while there is work. It reports news at most ten times a second, or
 twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.

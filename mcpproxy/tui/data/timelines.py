@@ -76,8 +76,8 @@ class Startup(NamedTuple):
         """How long it took."""
         if self.spawned_ns is None:
             return None
-        last = self.listed_ns if self.listed_ns is not None else self.awake_ns
-        return None if last is None else max(0, last - self.spawned_ns)
+        end_ns = self.listed_ns if self.listed_ns is not None else self.awake_ns
+        return None if end_ns is None else max(0, end_ns - self.spawned_ns)
 
 
 class Timeline:
@@ -94,7 +94,7 @@ class Timeline:
         self.offset_ns = offset_ns
         self.heat = HeatMaps(reading)
         self.is_cut = False
-        """Whether reading stopped before its end because the captures are too large."""
+        """Whether reading stopped before the end of the capture, because the captures are too large."""
         self._ends = array("q")
         """By block: when the last of its calls ended."""
         self._open = array("I")
@@ -245,12 +245,12 @@ class Timeline:
         """When requests from the other side were open during a call."""
         calls, index, kinds = self.reading.calls, self.reading.index, self.reading.kinds.all
         waits: list[tuple[int, int]] = []
-        for other in range(number + 1, min(len(calls), number + 1 + INSIDE)):
-            begin_ns = index.t_ns(calls.request[other])
+        for inner_call in range(number + 1, min(len(calls), number + 1 + INSIDE)):
+            begin_ns = index.t_ns(calls.request[inner_call])
             if end_ns is not None and begin_ns > end_ns:
                 break
-            if kinds[calls.kind[other]].side == "server":
-                row = calls.end[other]
+            if kinds[calls.kind[inner_call]].side == "server":
+                row = calls.end[inner_call]
                 waits.append(
                     (begin_ns, index.t_ns(row) if row != NONE else end_ns if end_ns is not None else index.last_ns)
                 )

@@ -177,10 +177,10 @@ class FindingSender:
 
 
 class Pass:
-    """One pass over a capture, which is then followed: to interpret its messages, to run the rules, or for both."""
+    """Reads a capture once, and then follows it, to interpret its messages, to run the rules, or both."""
 
     def __init__(self, path: Path, *, with_rules: bool) -> None:
-        """Open it.
+        """Open the capture.
 
         Args:
             path: the capture.
@@ -280,7 +280,7 @@ class Task:
         with_rules: bool = True,
         in_full: bool = True,
     ) -> None:
-        """Open it.
+        """Open the capture.
 
         Args:
             number: identifies it in all messages.
@@ -297,7 +297,7 @@ class Task:
         self._path, self._tell = path, send_message
         self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
-        """Since when the only pass has not caught up with the capture."""
+        """When the shared pass began to lag behind the capture; None if it has caught up."""
         self._passes: list[Pass | CachedPass] = []
         if self.is_shown and is_cached(path):
             self._add("meaning", most)

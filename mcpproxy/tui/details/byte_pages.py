@@ -16,7 +16,7 @@ from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.spans import Span
 
 PAGE: Final = 64 << 10
-"""Bytes per page."""
+"""How many bytes a page contains."""
 AFTER: Final = 1 << 10
 """How far a match may extend into the next page, in bytes."""
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2}\s?)+", re.IGNORECASE)
@@ -42,7 +42,7 @@ class BytePage(OnDemand[Sequence[Span]]):
             if number == page:
                 break
 
-    # ---- what the two kinds of pages implement
+    # ---- for subclasses
 
     @abstractmethod
     def _pattern(self, text: str) -> re.Pattern[Any]:
@@ -176,8 +176,8 @@ class HexPage(BytePage):
 
     def place(self, match: MatchPosition) -> MatchPosition:
         """Returns the line of a match in this page, and its first character there."""
-        line, at = divmod(match.start, self._step)
-        return MatchPosition(line, start=_OFFSET + 3 * at)
+        line, column = divmod(match.start, self._step)
+        return MatchPosition(line, start=_OFFSET + 3 * column)
 
 
 def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -185,11 +185,11 @@ def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
     buffer = b""
     for piece in pieces:
         buffer += piece
-        at = 0
-        while len(buffer) - at >= PAGE + AFTER:
-            yield buffer[at : at + PAGE], buffer[at + PAGE : at + PAGE + AFTER]
-            at += PAGE
-        buffer = buffer[at:]
+        offset = 0
+        while len(buffer) - offset >= PAGE + AFTER:
+            yield buffer[offset : offset + PAGE], buffer[offset + PAGE : offset + PAGE + AFTER]
+            offset += PAGE
+        buffer = buffer[offset:]
     while len(buffer) > PAGE:
         yield buffer[:PAGE], buffer[PAGE : PAGE + AFTER]
         buffer = buffer[PAGE:]

@@ -9,13 +9,13 @@ _SCHEMAS: Final = {"/params/arguments": "inputSchema", "/result/structuredConten
 """By the JSON Pointer of a value in a message: the member of the tool's definition that describes it."""
 
 
-def definition_place(list_frame: bytes, pointer: str, others: Iterable[bytes]) -> str | None:
+def definition_place(list_frame: bytes, pointer: str, other_frames: Iterable[bytes]) -> str | None:
     """The JSON Pointer of the part of a tool's definition that a value must conform to, or else of the definition.
 
     Args:
         list_frame: a frame that may be a list of tools.
         pointer: the JSON Pointer of the value in its message.
-        others: other frames, including the call, which names the tool.
+        other_frames: other frames, including the call, which names the tool.
 
     Returns:
         None if the frame is not a list of tools, or an empty text if the list does not contain the tool.
@@ -23,7 +23,7 @@ def definition_place(list_frame: bytes, pointer: str, others: Iterable[bytes]) -
     tools = _at(_parsed(list_frame), "result", "tools")
     if not isinstance(tools, list):
         return None
-    name = next((name for name in map(_called, others) if name is not None), None)
+    name = next((name for name in map(_called, other_frames) if name is not None), None)
     tool_index = next(
         (index for index, tool in enumerate(tools) if name is not None and _at(tool, "name") == name), None
     )

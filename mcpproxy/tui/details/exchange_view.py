@@ -11,7 +11,7 @@ from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 SIDE_BY_SIDE: Final = 96
-"""The minimum width, in cells, to show both sides next to each other: what a terminal with 100 columns has room for."""
+"""The minimum width, in cells, to show both sides next to each other; a terminal with 100 columns has enough room."""
 LEAST: Final = 8
 """The minimum width of a wrapped text, in cells."""
 
@@ -27,7 +27,7 @@ class SideBySide(OnDemand[Sequence[Span]]):
     """Two texts side by side; a line is put together when it is drawn."""
 
     def __init__(self, left: Lines, right: Lines, width: int) -> None:
-        """Join them.
+        """Join two texts.
 
         Args:
             left: the lines on the left.
@@ -50,7 +50,7 @@ class Joined(OnDemand[Sequence[Span]]):
     """Texts one below the other."""
 
     def __init__(self, *parts: Lines) -> None:
-        """Join them."""
+        """Join the texts."""
         self._parts = parts
 
     def __len__(self) -> int:

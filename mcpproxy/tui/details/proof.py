@@ -42,8 +42,10 @@ def _place_in_list(reading: Reading, finding: Finding, seq: int) -> str | None:
     raw = _small(reading, seq)
     if b'"tools"' not in raw:
         return None
-    others = (_small(reading, other) for other in (finding.frame, *finding.related[:RELATED]) if other != seq)
-    return definition_place(raw, finding.pointer or "", others)
+    other_frames = (
+        _small(reading, other_seq) for other_seq in (finding.frame, *finding.related[:RELATED]) if other_seq != seq
+    )
+    return definition_place(raw, finding.pointer or "", other_frames)
 
 
 def _small(reading: Reading, seq: int) -> bytes:

@@ -41,7 +41,7 @@ class KeyQueue:
         self._app, self._hand_on = app, hand_on
         self._typed: deque[events.Event] = deque()
         self._at: events.Event | None = None
-        """The event that was passed on and whose effects are not complete."""
+        """The event that was passed on last, while its effects are not complete."""
         self._since = 0.0
         self._work: Future[None] | None = None
 
@@ -77,7 +77,7 @@ class KeyQueue:
     def _only_moves(self, event: events.Event) -> bool:
         if not isinstance(event, events.Key):
             return False
-        chain = self._app.screen._modal_binding_chain  # as Textual itself looks keys up
+        chain = self._app.screen._modal_binding_chain  # Textual looks keys up in the same chain
         binding = next(
             (candidates[0] for _, bindings in chain if (candidates := bindings.key_to_bindings.get(event.key))), None
         )

@@ -19,16 +19,16 @@ def finding_lines(finding: Finding, width: int, proof: Sequence[list[Span]] = ()
     """Returns a finding in full, with its proof if that has been read, and the summary of its rule."""
     sign, role = SIGNS[finding.level], LEVELS[finding.level]
     head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
-    places = [f"frame {finding.frame:,}"]
+    place_texts = [f"frame {finding.frame:,}"]
     if finding.item is not None:
-        places[0] += f" item {finding.item}"
+        place_texts[0] += f" item {finding.item}"
     if finding.method:
-        places.append(sanitise(finding.method, 80))
+        place_texts.append(sanitise(finding.method, 80))
     if finding.pointer:
-        places.append(f"at {sanitise(finding.pointer, 200)}")
+        place_texts.append(f"at {sanitise(finding.pointer, 200)}")
     if finding.related:
-        places.append(f"see also {', '.join(f'{number:,}' for number in finding.related[:5])}")
-    lines = [head, [Span("  ".join(places), "dim")]]
+        place_texts.append(f"see also {', '.join(f'{number:,}' for number in finding.related[:5])}")
+    lines = [head, [Span("  ".join(place_texts), "dim")]]
     lines += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
     return [*lines, *proof, *rule_lines(finding.rule, width, is_short=True)]
 
@@ -69,8 +69,8 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
         lines += [*finding_lines(finding, width, proof_lines(reading, finding, width)), []]
     if count > len(detailed_findings):
         rule_list = ", ".join(findings.rules_at(row))
-        others = count - len(detailed_findings)
-        text = f"{others:,} more, shown in full by `mcpproxy check`; all rules in this row: {rule_list}"
+        other_count = count - len(detailed_findings)
+        text = f"{other_count:,} more, shown in full by `mcpproxy check`; all rules in this row: {rule_list}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     if not count:
         is_checked = row < findings.checked or findings.has_ended
@@ -97,9 +97,13 @@ def progress_text(findings: Findings, rows: int) -> str:
 def losses_text(losses: Sequence[Loss]) -> str:
     """Returns how many records a capture has lost, and where."""
     count = sum(loss.missing for loss in losses)
-    first = losses[0]
-    where = f"{first.first:,} to {first.last:,}" if first.last > first.first else f"{first.first:,}"
+    first_range = losses[0]
+    range_text = (
+        f"{first_range.first:,} to {first_range.last:,}"
+        if first_range.last > first_range.first
+        else f"{first_range.first:,}"
+    )
     if len(losses) > 1:
-        where = f"{len(losses):,} places, the first {where}"
-        return f"▲ {lost_text(count)} in {where}"
-    return f"▲ {lost_text(count)}: {where}"
+        range_text = f"{len(losses):,} places, the first {range_text}"
+        return f"▲ {lost_text(count)} in {range_text}"
+    return f"▲ {lost_text(count)}: {range_text}"

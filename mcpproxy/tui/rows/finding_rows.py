@@ -39,7 +39,7 @@ class Item(NamedTuple):
     """The number of findings in the group, or of those not shown."""
     is_head: bool = False
     times: int = 1
-    """For a finding: how many identical findings the line represents; it shows the first."""
+    """For a finding: how many identical findings the line represents; it shows the first of them."""
     is_spread: bool = False
     """Whether identical findings have a line each."""
 
@@ -141,7 +141,7 @@ def _lines(group: Group, members: Iterable[Finding], spread: Container[Identity]
 
 
 def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
-    """Whether a finding contains all words; a word with a `*` or `?` is a pattern for its rule."""
+    """Whether a finding contains all terms; a term with a `*` or `?` is a pattern for its rule."""
     if not terms:
         return True
     text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()

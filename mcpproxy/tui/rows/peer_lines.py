@@ -121,5 +121,5 @@ def _text(value: object) -> str:
         return sanitise(value, MAX_VALUE_CHARS)
     try:
         return sanitise(orjson.dumps(value, default=str).decode(), MAX_VALUE_CHARS)
-    except (TypeError, RecursionError):  # nested too deeply, or with a lone surrogate
+    except (TypeError, RecursionError):  # it is nested too deeply, or contains a lone surrogate
         return "…"

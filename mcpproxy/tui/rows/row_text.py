@@ -92,10 +92,10 @@ def _large(reading: Reading, row: int) -> RowText:
     note = f"{size(entry.size)}, too large to read for this line"
     if number is not None and request is not None:
         outcome = reading.outcome(number)
-        what = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"))
+        spans = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"))
         status = None if outcome is None else verdict(outcome)._replace(late_ns=late_ns(reading, number))
         id_cell = id_text(request.id).removeprefix(" #")
-        return RowText(arrow, what, id_cell, status, note, http if type(http) is int else None, is_final=is_final)
+        return RowText(arrow, spans, id_cell, status, note, http if type(http) is int else None, is_final=is_final)
     method = members.get("method")
     kind = reading.kinds.all[reading.calls.kind[number]] if number is not None else None
     name = sanitise(kind.name, EXCERPT) if kind is not None and kind.name is not None else ""
@@ -122,19 +122,19 @@ def _message(reading: Reading, row: int, message: Message) -> RowText:
     if not is_final:
         line = _unknown_yet(line, message)
     if line.kind == "invalid":
-        what: tuple[Span, ...] = (line.subject, Span(f": {line.gist.text}  "), Span(line.problem, "bad"))
-        return RowText(line.way, what, is_wide=True, is_final=is_final)
+        spans: tuple[Span, ...] = (line.subject, Span(f": {line.gist.text}  "), Span(line.problem, "bad"))
+        return RowText(line.way, spans, is_wide=True, is_final=is_final)
     problem = Span(f"  {line.problem}" if line.problem else "", "bad")
     if line.kind == "aside":
         text = (Span("  "), line.gist) if line.gist.text else ()
         return RowText(line.way, (line.subject, *text, problem), is_wide=True, is_final=is_final)
     subject = Span(line.subject.text, "dim" if line.kind == "response" else line.subject.role)
-    what = (subject, Span(f" {line.name}" if line.name else "", line.role), problem)
+    spans = (subject, Span(f" {line.name}" if line.name else "", line.role), problem)
     if isinstance(message, Response):
         assert line.status is not None
         id_, http = id_text(message.id).removeprefix(" #"), message.frames[0].exchange
-        return RowText(line.way, what, id_, line.status, line.status.text, http, is_final=is_final)
-    return RowText(line.way, what, line.id.removeprefix("#"), more=line.gist.text, is_final=is_final)
+        return RowText(line.way, spans, id_, line.status, line.status.text, http, is_final=is_final)
+    return RowText(line.way, spans, line.id.removeprefix("#"), more=line.gist.text, is_final=is_final)
 
 
 def _of_unread(line: Line, reading: Reading, number: int, response: Response) -> Line:
