@@ -37,8 +37,8 @@ def packed(name: str, value: object) -> str:
     return _element(name, f'"{b64encode(zlib.compress(orjson.dumps(value), _LEVEL)).decode()}"')
 
 
-def _element(name: str, json: str) -> str:
-    return f'<script type="application/json" id="{name}">{json}</script>\n'
+def _element(name: str, json_text: str) -> str:
+    return f'<script type="application/json" id="{name}">{json_text}</script>\n'
 
 
 class Payloads:

@@ -30,13 +30,13 @@ Refs = dict[str, int]
 """The positions of the captures in the report, by id."""
 
 
-def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequence[bool]) -> dict[str, Any]:
+def overview(rows: ReportRows, captures: Sequence[CaptureRow], redaction_flags: Sequence[bool]) -> dict[str, Any]:
     """Returns the figures of a report.
 
     Args:
         rows: the rows of all captures of the report.
         captures: all captures, in the order in which the report refers to them.
-        redacted: for each capture, whether it is a redacted copy.
+        redaction_flags: for each capture, whether it is a redacted copy.
     """
     refs = {capture.id: number for number, capture in enumerate(captures)}
     by_path = {capture.path: number for number, capture in enumerate(captures)}
@@ -49,7 +49,7 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
     return {
         "captures": [
             {**_capture(capture, sessions), "is_redacted": is_redacted}
-            for capture, is_redacted in zip(captures, redacted, strict=True)
+            for capture, is_redacted in zip(captures, redaction_flags, strict=True)
         ],
         "figures": _figures(rows, len(captures), errors.times, abandoned, unanswered),
         "slowest": [_slow(row, refs) for row in rows.slowest(limits.SLOWEST)],
@@ -217,14 +217,14 @@ def _abandoned_text(row: Abandoned) -> str:
 
 
 def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:
-    lost = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
+    doubt = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
     return {
         "what": sanitise(row.what, NAME),
         "times": row.times,
         "capture": by_path.get(row.path, -1),
         "frame": row.requests[0],
         "waited": _ms(row.waited_ms),
-        "more": "; ".join(filter(None, (probable_answer_text(row), lost))),
+        "more": "; ".join(filter(None, (probable_answer_text(row), doubt))),
     }
 
 

@@ -157,12 +157,12 @@ def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last_records: Seque
     for number, capture in enumerate(captures):
         for call in rows.calls(capture.id, last_records[number], limits.FRAMES):
             state = "abandoned" if call.is_abandoned else call.state
-            late = "" if call.late_ms is None else f"{duration(nanoseconds(call.late_ms))} late"
+            late_text = "" if call.late_ms is None else f"{duration(nanoseconds(call.late_ms))} late"
             values = (
                 *(number, call.session or 0, call.request, -1 if call.response is None else call.response),
                 *(call.asked_by, sanitise(call.method, 80), sanitise(call.name, 80) if call.name else ""),
                 *(state, call.is_error, call.started_ns // _NS, call.until_ns // _NS),
-                *(call.until_ns - call.started_ns, late),
+                *(call.until_ns - call.started_ns, late_text),
             )
             for name, value in zip(names, values, strict=True):
                 columns[name].append(value)

@@ -98,10 +98,10 @@ def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
     available = max(0, width - max(_TIME, len(clock)) - 2 - len(number) - _GLYPH)
     is_roomy = available >= ROOMY and not row.problem
     # A text that needs a separate line goes below the numbers, where it has more room.
-    below: list[Span] = []
+    below_spans: list[Span] = []
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
     if row.problem and available - len(row.problem) - 2 < _least(row):
-        below, problem = [problem[1]], []
+        below_spans, problem = [problem[1]], []
     available -= sum(cells(span.text) for span in problem)
     body, tail = _body_and_tail(row, max(0, available), is_roomy=is_roomy)
     body_width, max_width = sum(cells(span.text) for span in body), _room_before(tail, available)
@@ -109,11 +109,11 @@ def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
     if body_width + cells(error) <= max_width:
         body, body_width = [*body, Span(error)], body_width + cells(error)
     else:
-        below = [*below, *([Span("  ")] if below else []), Span(row.error)]
+        below_spans = [*below_spans, *([Span("  ")] if below_spans else []), Span(row.error)]
     spare_cells = max_width - body_width - (WHOLE - USUAL if width >= WHOLE else 0)
     gap = [Span(" " * (max(0, spare_cells) + 2)), Span(tail, "dim")] if tail else []
     line = fit_spans([*head, *body, *problem, *gap], width)[0]
-    return [line, [Span(" " * _ERROR), *fit_spans(below, width - _ERROR)[0]]] if below else [line]
+    return [line, [Span(" " * _ERROR), *fit_spans(below_spans, width - _ERROR)[0]]] if below_spans else [line]
 
 
 def _body_and_tail(row: ConversationRow, available: int, *, is_roomy: bool) -> tuple[list[Span], str]:

@@ -40,6 +40,8 @@ def cost_lines(costs: Mapping[str, Cost], rule_ids: Collection[str], frames: int
         yield f"{name:<44}{count:>12,}{ns / count / 1000:>10.2f}{ns / total_ns if total_ns else 0:>8.1%}"
     silent_rules = set(rule_ids) - {id_ for id_, _ in ranked}
     groups = sorted({group_of(id_) for id_ in rule_ids} - {group_of(id_) for id_, _ in ranked})
-    unused = f"; of these groups none: {', '.join(groups)}" if groups else ""
-    text = f"{count_text(len(silent_rules), 'rule')} of {len(rule_ids)} had nothing to look at and never ran{unused}"
+    unused_text = f"; of these groups none: {', '.join(groups)}" if groups else ""
+    text = (
+        f"{count_text(len(silent_rules), 'rule')} of {len(rule_ids)} had nothing to look at and never ran{unused_text}"
+    )
     yield from wrapped(text, WIDTH)

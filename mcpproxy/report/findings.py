@@ -210,8 +210,8 @@ class TextReporter(Reporter):
         row = _place(entry, sessions=sessions)
         widest_head, *widths = self._columns
         # Numbers are right-aligned, and everything else is left-aligned.
-        padded = [f"{cell:<{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
-        place_text = "  ".join(cell for cell in (*padded, f"{row[-1]:>{widths[-1]}}") if cell)
+        padded_cells = [f"{cell:<{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
+        place_text = "  ".join(cell for cell in (*padded_cells, f"{row[-1]:>{widths[-1]}}") if cell)
         if len(place_text) > self._width:
             place_text = "  ".join(filter(None, row))
         spare_cells = self._width - head_width - len(place_text)
@@ -296,9 +296,9 @@ def summary(totals: Totals) -> str:
     return text[0].upper() + text[1:]
 
 
-def where_notes_are(hidden: int) -> str:
+def where_notes_are(hidden_count: int) -> str:
     """Returns how to see notes that were only counted, or an empty text if there are none."""
-    return f" Show {'it' if hidden == 1 else 'them'} with --notes." if hidden else ""
+    return f" Show {'it' if hidden_count == 1 else 'them'} with --notes." if hidden_count else ""
 
 
 def _counted(errors: int, warnings: int, notes: int = 0) -> str:

@@ -98,19 +98,19 @@ class Messages:
         by_frame = None if findings is None else _by_frame(findings)
         for record in self.beside.values():
             yield from _record(record, style)
-        printed: set[_Key] = set()
-        bodies: set[int] = set()
+        printed_keys: set[_Key] = set()
+        printed_frames: set[int] = set()
         for key, context in sorted(self.selected.items()):
             for part in self._conversation(key, context):
                 part_key = _key(part.message)
-                if part_key in printed:
+                if part_key in printed_keys:
                     continue
-                yield from [""] if printed else []
-                printed.add(part_key)
+                yield from [""] if printed_keys else []
+                printed_keys.add(part_key)
                 yield from self._facts(part, by_frame, style)
                 # A batch is shown once, below the first of its messages.
-                frames = [frame for frame in part.message.frames if frame.seq not in bodies]
-                bodies.update(frame.seq for frame in frames)
+                frames = [frame for frame in part.message.frames if frame.seq not in printed_frames]
+                printed_frames.update(frame.seq for frame in frames)
                 yield from [""] if frames else []
                 yield from (f"  {line}" for frame in frames for line in message_lines(frame))
 

@@ -100,10 +100,10 @@ def account_row(account: RedactionAccount) -> dict[str, Any]:
             {
                 "what": kind,
                 "times": count,
-                "different": different,
+                "different": distinct,
                 "where": [{"place": place, "times": times} for place, times in account.places_of(kind)],
             }
-            for kind, (count, different) in account.kinds.items()
+            for kind, (count, distinct) in account.kinds.items()
         ],
         "left_out_values": account.left_out_values,
         "not_parsed": dict(account.unparsed),

@@ -300,8 +300,8 @@ def _figures(stats: Stats) -> Iterator[_Row]:
             ["requests whose responses may be in a missing part of the capture"],
         )
     if stats.definitions:
-        bytes_ = sum(definition.bytes for definition in stats.definitions)
-        yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))
+        total_bytes = sum(definition.bytes for definition in stats.definitions)
+        yield _Row("DEFINITIONS COST", size(total_bytes), _costs(stats.definitions))
     if stats.startup is not None:
         yield _Row("START-UP", _ms(stats.startup.total_ms), _parts(stats.startup))
     yield _Row("TIME", _ms(stats.time.session_ms), _times(stats.time))

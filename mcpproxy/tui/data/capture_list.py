@@ -142,12 +142,12 @@ class CaptureList:
         """Search for captures, or read part of one; returns False if there is nothing to do yet."""
         if self.is_paused:
             return False
-        began = time.monotonic()
-        if began >= self._next_look:
+        start_s = time.monotonic()
+        if start_s >= self._next_look:
             is_new = self._scan()
-            ended = time.monotonic()
+            end_s = time.monotonic()
             # With many captures, or on a slow disk, a search takes longer than the interval.
-            self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
+            self._next_look = end_s + max(FIND_S, FIND_SHARE * (end_s - start_s))
             return is_new or bool(self.captures)
         in_view = list(self.in_view)
         for capture in in_view:
@@ -166,10 +166,12 @@ class CaptureList:
                 is_busy = capture.step() or is_busy
         if is_busy:
             return True
-        unread = next((capture for capture in self.captures if not (capture.is_summed or capture.is_live)), None)
-        if unread is not None:
-            unread.step()
-        return unread is not None
+        unread_capture = next(
+            (capture for capture in self.captures if not (capture.is_summed or capture.is_live)), None
+        )
+        if unread_capture is not None:
+            unread_capture.step()
+        return unread_capture is not None
 
     def _read_in_view(self, in_view: Sequence[ListedCapture]) -> bool:
         """Read a little of the visible captures in turn; a large one thus does not delay the others.
@@ -177,11 +179,11 @@ class CaptureList:
         Returns False if there is nothing to read. If reading takes long, it also returns False after every second step,
         to let the other captures begin.
         """
-        unread = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
-        self._turn = self._turn + 1 if unread else 0
-        if not unread:
+        unread_captures = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
+        self._turn = self._turn + 1 if unread_captures else 0
+        if not unread_captures:
             return False
-        unread[self._turn % len(unread)].step()
+        unread_captures[self._turn % len(unread_captures)].step()
         return self._turn < PATIENCE or self._turn % 2 == 0
 
     def set_tally(self, path: Path, finding_tally: Tally) -> None:

@@ -114,13 +114,13 @@ class Checking:
     def _ended(self, worker: PythonChild, status: int, fault: Exception | None) -> None:
         reason = _ending(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
         with self._lock:
-            unfinished = {number: job for number, job in self._jobs.items() if job.worker is worker}
-            for number in unfinished:
+            unfinished_jobs = {number: job for number, job in self._jobs.items() if job.worker is worker}
+            for number in unfinished_jobs:
                 del self._jobs[number]
             self._worker = None if self._worker is worker else self._worker
-        for job in unfinished.values():
+        for job in unfinished_jobs.values():
             job.findings.trouble = f"the process that reads captures has ended: {reason}"
-        if unfinished:
+        if unfinished_jobs:
             self._notify()
 
     def _take(self, message: bytes) -> None:

@@ -111,8 +111,8 @@ class Conversation:
 
     def peers(self, session: int | None) -> Peers:
         """The two sides of a session, or those of the capture if the session is not known."""
-        whole = Peers(self.capture.client, self.capture.server, self.capture.revisions)
-        return whole if session is None else self._peers.get(session, whole)
+        capture_peers = Peers(self.capture.client, self.capture.server, self.capture.revisions)
+        return capture_peers if session is None else self._peers.get(session, capture_peers)
 
     def exchange(self, number: int) -> HttpExchange | None:
         """Returns the HTTP exchange with a number, assembled from its records in the file, or None if it is unknown."""
@@ -146,8 +146,8 @@ class Conversation:
         if "forgotten" in news:
             self.forgotten = [*map(str, news["forgotten"])]
         if "unknown" in news:
-            left_out, unnoted, unjoined = map(as_number, news["unknown"])
-            self.unknown = left_out, unnoted, unjoined
+            omitted_requests, omitted_notes, unjoined_messages = map(as_number, news["unknown"])
+            self.unknown = omitted_requests, omitted_notes, unjoined_messages
 
     def _store_note(self, sort: Any, number: Any, *values: Any) -> None:
         """Store a note about a call, or about the message in a row."""
@@ -199,8 +199,8 @@ def _cancels(call: Any, waited_ns: Any, is_abandoned: Any) -> Cancellation:
     return Cancellation(as_number(call), waited, is_abandoned is True)
 
 
-def _carried(exchange: Any, broken: Any) -> Carrier:
-    return Carrier(as_number(exchange), None if broken is None else as_number(broken))
+def _carried(exchange: Any, break_row: Any) -> Carrier:
+    return Carrier(as_number(exchange), None if break_row is None else as_number(break_row))
 
 
 _NOTES: Final[dict[str, Callable[..., object]]] = {

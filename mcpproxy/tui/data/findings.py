@@ -127,10 +127,10 @@ class Findings:
             if not self._waiting or not self._index:
                 return
             last = self._index.entry(len(self._index) - 1).seq
-            placeable = [waiting for waiting in self._waiting if waiting[2] <= last]
-            self._waiting = [waiting for waiting in self._waiting if waiting[2] > last]
-            for waiting in placeable:
-                self._place(*waiting)
+            placeable = [entry for entry in self._waiting if entry[2] <= last]
+            self._waiting = [entry for entry in self._waiting if entry[2] > last]
+            for entry in placeable:
+                self._place(*entry)
 
     def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
         # The lock is held from the search for the row to the end. Otherwise the row could be added, and `settle`
@@ -155,7 +155,7 @@ class Findings:
         insert(rows, row)
         if row >= len(self._worst):
             self._worst.extend(bytes(row + 1 - len(self._worst)))
-        worst, count = self._worst[row] >> 6, self._worst[row] & COUNTED
-        self._worst[row] = max(worst, level) << 6 | min(count + 1, COUNTED)
+        worst_level, count = self._worst[row] >> 6, self._worst[row] & COUNTED
+        self._worst[row] = max(worst_level, level) << 6 | min(count + 1, COUNTED)
         if row < self.checked:
             self.late.append(row)

@@ -107,9 +107,9 @@ class HttpExchanges:
         if number >= MAX_STORED_EXCHANGES:
             return False
         if number >= len(self._events):
-            missing = number + 1 - len(self._events)
-            self._status.frombytes(bytes(2 * missing))
+            missing_count = number + 1 - len(self._events)
+            self._status.frombytes(bytes(2 * missing_count))
             for rows in self._rows:
-                rows.frombytes(b"\xff" * (4 * missing))
-            self._events.frombytes(bytes(4 * missing))
+                rows.frombytes(b"\xff" * (4 * missing_count))
+            self._events.frombytes(bytes(4 * missing_count))
         return True

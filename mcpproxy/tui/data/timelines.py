@@ -186,7 +186,7 @@ class Timeline:
         low, high = self._at(start_ns), self._at(end_ns)
         if high - low > max_calls:
             return None
-        running: list[int] = []
+        running_calls: list[int] = []
         calls, index = self.reading.calls, self.reading.index
         since_ns = start_ns - self.offset_ns
         for block in range(min(len(self._ends), -(-low // BLOCK)) - 1, -1, -1):
@@ -195,17 +195,17 @@ class Timeline:
             for number in range(min(low, (block + 1) * BLOCK) - 1, block * BLOCK - 1, -1):
                 row = calls.end[number]
                 if row == NONE or index.t_ns(row) >= since_ns:
-                    running.append(number)
-            if len(running) + high - low > max_calls:
+                    running_calls.append(number)
+            if len(running_calls) + high - low > max_calls:
                 return None
-        running.reverse()
-        return running + list(range(low, high))
+        running_calls.reverse()
+        return running_calls + list(range(low, high))
 
     def heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
         """Request the map of the calls that began in a stretch; returns the last complete map, if there is one."""
-        offset, settled = self.offset_ns, self._settled
+        offset, settled_count = self.offset_ns, self._settled
         first, last = self._at(start_ns), self._at(end_ns)
-        self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
+        self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled_count))
         return self.heat.map
 
     def near(self, row: int) -> int | None:

@@ -169,15 +169,15 @@ class Tools:
             number = self._at(kind.name)
             if number is not None:
                 tool = self.rows[number]
-                updated = tool._replace(
+                updated_tool = tool._replace(
                     calls=figures.asked,
                     errors=figures.errors,
                     abandoned=figures.abandoned,
                     p95_ns=figures.p95_ns,
                     number=figures.number,
                 )
-                if updated != tool:
-                    self.rows[number] = updated
+                if updated_tool != tool:
+                    self.rows[number] = updated_tool
         return is_busy
 
     # ---- one definition
@@ -216,6 +216,12 @@ class Tools:
 
 def changed_members(before: Definition, after: Definition) -> tuple[str, ...]:
     """The members in which two definitions of a tool differ."""
-    earlier, later = (json.loads(definition.text, parse_int=str, parse_float=str) for definition in (before, after))
-    names = dict.fromkeys([*earlier, *later])
-    return tuple(name for name in names if (name in earlier, earlier.get(name)) != (name in later, later.get(name)))
+    old_members, new_members = (
+        json.loads(definition.text, parse_int=str, parse_float=str) for definition in (before, after)
+    )
+    names = dict.fromkeys([*old_members, *new_members])
+    return tuple(
+        name
+        for name in names
+        if (name in old_members, old_members.get(name)) != (name in new_members, new_members.get(name))
+    )

@@ -164,13 +164,13 @@ class FindingSender:
             return
         self._found = self._seen
         if has_text:
-            shortened = finding._replace(
+            short_finding = finding._replace(
                 message=finding.message[:MAX_SENT_TEXT_CHARS],
                 pointer=finding.pointer[:MAX_SENT_TEXT_CHARS],
                 method=finding.method[:MAX_SENT_TEXT_CHARS],
                 related=finding.related[:RELATED],
             )
-            report: dict[str, Any] = {"found": shortened}
+            report: dict[str, Any] = {"found": short_finding}
         else:
             report = {"more": [finding.rule, finding.level, finding.frame, finding.stands_for]}
         self._tell(as_json({"n": self._number, **report}))

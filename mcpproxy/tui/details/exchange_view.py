@@ -130,7 +130,7 @@ def _times(by_name: dict[str, Sequence[Span]], column_width: int) -> list[Span]:
     values = {name: "".join(span.text for span in by_name.get(name, ())[1:]) for name in _TIMES}
     role: Role = by_name["outcome"][1].role if len(by_name.get("outcome", ())) > 1 else "plain"
     result = " ".join(part for part in (values["latency"], values["outcome"].partition(":")[0]) if part)
-    sent = f"→ {values['sent']} "
-    dash_count = max(0, column_width - cells(sent) - cells(result) - 2)
-    line = [Span(sent, "accent"), Span("─" * dash_count + " ", "dim"), Span(result, role), Span(" ── ", "dim")]
+    sent_text = f"→ {values['sent']} "
+    dash_count = max(0, column_width - cells(sent_text) - cells(result) - 2)
+    line = [Span(sent_text, "accent"), Span("─" * dash_count + " ", "dim"), Span(result, role), Span(" ── ", "dim")]
     return line + ([Span(f"← {values['answered']}", "accent")] if values["answered"] else [])

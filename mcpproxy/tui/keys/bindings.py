@@ -65,11 +65,11 @@ def read() -> Keys:
         return Keys({}, f"cannot read {path}: {error.strerror}")
     except (ValueError, RecursionError) as error:
         return Keys({}, f"{path}: {error}")
-    assigned = table.get("keys", {})
-    if not isinstance(assigned, dict) or set(table) - {"keys"}:
+    key_table = table.get("keys", {})
+    if not isinstance(key_table, dict) or set(table) - {"keys"}:
         return Keys({}, f"{path}: expected one table, [keys]")
     defaults, keymap, errors = names(), {}, []
-    for name, value in assigned.items():
+    for name, value in key_table.items():
         keys = value if isinstance(value, list) else [value]
         if name not in defaults:
             errors.append(f"there is no action {name}")

@@ -90,18 +90,22 @@ class FindingRows(MemoryRows[Item]):
 
 
 def list_items(
-    findings: Findings, folded: set[Group], unfolded: set[Group], words: str, spread: Container[Identity] = ()
+    findings: Findings,
+    folded_groups: set[Group],
+    unfolded_groups: set[Group],
+    words: str,
+    spread_identities: Container[Identity] = (),
 ) -> Iterator[Item]:
     """Yields the lines: the worst level first, then by rule, then in the order of the capture.
 
-    Identical findings share a line, unless they are in `spread`.
+    Identical findings share a line, unless they are in `spread_identities`.
 
     Args:
         findings: all findings.
-        folded: groups that show only their head.
-        unfolded: groups that show more than the first findings.
+        folded_groups: groups that show only their head.
+        unfolded_groups: groups that show more than the first findings.
         words: the filter: words that a finding must contain, and patterns for its rule.
-        spread: the identities of the findings that have a line each.
+        spread_identities: the identities of the findings that have a line each.
     """
     groups: dict[Group, list[Finding]] = {}
     terms = words.lower().split()
@@ -114,30 +118,30 @@ def list_items(
         # For findings without text, only level and rule are known.
         count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
         yield Item(group, total=count, is_head=True)
-        if group in folded:
+        if group in folded_groups:
             continue
-        lines = _lines(group, members, spread)
-        listed = lines if group in unfolded else lines[:AT_FIRST]
-        yield from listed
-        shown_count = sum(item.times for item in listed)
+        items = _lines(group, members, spread_identities)
+        listed_items = items if group in unfolded_groups else items[:AT_FIRST]
+        yield from listed_items
+        shown_count = sum(item.times for item in listed_items)
         if shown_count < count:
             yield Item(group, total=count - shown_count)
 
 
-def _lines(group: Group, members: Iterable[Finding], spread: Container[Identity]) -> list[Item]:
+def _lines(group: Group, findings: Iterable[Finding], spread_identities: Container[Identity]) -> list[Item]:
     """Returns the lines of some findings; identical findings share the line of the first."""
-    lines: list[Item] = []
+    items: list[Item] = []
     index_of: dict[Identity, int] = {}
-    for finding in members:
+    for finding in findings:
         key = identity(finding)
-        if key in spread:
-            lines.append(Item(group, finding, is_spread=True))
+        if key in spread_identities:
+            items.append(Item(group, finding, is_spread=True))
         elif key in index_of:
-            lines[index_of[key]] = lines[index_of[key]]._replace(times=lines[index_of[key]].times + 1)
+            items[index_of[key]] = items[index_of[key]]._replace(times=items[index_of[key]].times + 1)
         else:
-            index_of[key] = len(lines)
-            lines.append(Item(group, finding))
-    return lines
+            index_of[key] = len(items)
+            items.append(Item(group, finding))
+    return items
 
 
 def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
