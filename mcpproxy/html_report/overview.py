@@ -20,23 +20,23 @@ from mcpproxy.wording.values import one_line
 from mcpproxy.wording.without_answer import late_count_text, late_text, probable_answer_text
 
 NAME: Final = 80
-"""Characters of the name of a peer, a server or a tool."""
+"""The maximum length of the name of a peer, a server or a tool, in characters."""
 TEXT: Final = 300
-"""Characters of any other text."""
+"""The maximum length of any other text, in characters."""
 DESCRIPTION: Final = 4_000
-"""Characters of a description that was changed."""
+"""The maximum length of a description that was changed, in characters."""
 
 Refs = dict[str, int]
-"""The places of the captures in the report, by id."""
+"""The positions of the captures in the report, by id."""
 
 
-def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequence[bool]) -> dict[str, Any]:
-    """The figures of a report.
+def overview(rows: ReportRows, captures: Sequence[CaptureRow], redaction_flags: Sequence[bool]) -> dict[str, Any]:
+    """Returns the figures of a report.
 
     Args:
         rows: the rows of all captures of the report.
         captures: all captures, in the order in which the report refers to them.
-        redacted: for each capture, whether it is a redacted copy.
+        redaction_flags: for each capture, whether it is a redacted copy.
     """
     refs = {capture.id: number for number, capture in enumerate(captures)}
     by_path = {capture.path: number for number, capture in enumerate(captures)}
@@ -49,7 +49,7 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
     return {
         "captures": [
             {**_capture(capture, sessions), "is_redacted": is_redacted}
-            for capture, is_redacted in zip(captures, redacted, strict=True)
+            for capture, is_redacted in zip(captures, redaction_flags, strict=True)
         ],
         "figures": _figures(rows, len(captures), errors.times, abandoned, unanswered),
         "slowest": [_slow(row, refs) for row in rows.slowest(limits.SLOWEST)],
@@ -69,8 +69,8 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
     }
 
 
-def _clean(text: str | None, most: int = TEXT) -> str:
-    return sanitise(text, most) if text else ""
+def _clean(text: str | None, max_chars: int = TEXT) -> str:
+    return sanitise(text, max_chars) if text else ""
 
 
 def _ms(value: float | None) -> str:
@@ -86,8 +86,12 @@ def _peer(name: str | None, version: str | None) -> str:
 
 
 def _capture(row: CaptureRow, sessions: Sequence[SessionRow]) -> dict[str, Any]:
-    own = [session for session in sessions if session.capture == row.id]
-    peers = list(dict.fromkeys((_peer(s.client, s.client_version), _peer(s.server, s.server_version)) for s in own))
+    own_sessions = [session for session in sessions if session.capture == row.id]
+    sides = (
+        (_peer(session.client, session.client_version), _peer(session.server, session.server_version))
+        for session in own_sessions
+    )
+    peers = list(dict.fromkeys(sides))
     client, server = peers[0] if peers else ("", "")
     return {
         "name": _clean(row.name, NAME),
@@ -95,7 +99,7 @@ def _capture(row: CaptureRow, sessions: Sequence[SessionRow]) -> dict[str, Any]:
         "client": client,
         "server": server,
         "more_peers": max(0, len(peers) - 1),
-        "revisions": revisions_text(s.revision for s in own if s.revision),
+        "revisions": revisions_text(session.revision for session in own_sessions if session.revision),
         "transport": _clean(row.transport, 40),
         "endpoint": _clean(row.upstream or row.command),
         "opened": utc(row.opened_ns)[:19].replace("T", " ") + " UTC" if row.opened_ns is not None else "",
@@ -142,28 +146,42 @@ def _missing(row: CaptureRow) -> str:
 
 
 def _figures(
-    rows: ReportRows, captures: int, errors: int, abandoned: Sequence[Abandoned], unanswered: Sequence[Unanswered]
+    rows: ReportRows,
+    capture_count: int,
+    error_count: int,
+    abandoned: Sequence[Abandoned],
+    unanswered: Sequence[Unanswered],
 ) -> list[dict[str, Any]]:
     totals, time = rows.totals(), rows.time()
-    left, late = sum(row.times for row in abandoned), sum(row.late for row in abandoned)
-    open_ = sum(row.times for row in unanswered)
-    calls = rows.latency("server")
-    requests = sum(row.calls for row in calls)
-    share = rows.error_share()
+    abandoned_count, late_count = sum(row.times for row in abandoned), sum(row.late for row in abandoned)
+    unanswered_count = sum(row.times for row in unanswered)
+    latencies = rows.latency("server")
+    request_count = sum(row.calls for row in latencies)
+    error_share = rows.error_share()
     figures = [
-        ("duration", duration(totals.duration_ns), "of all captures" if captures > 1 else "", False),
+        ("duration", duration(totals.duration_ns), "of all captures" if capture_count > 1 else "", False),
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
-        ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
-        ("errors", f"{errors:,}", f"{share:.1%} of calls answered or failed" if share else "", errors > 0),
-        ("abandoned", f"{left:,}", f"{late:,} answered late" if late else "", left > 0),
-        ("unanswered", f"{open_:,}", "", open_ > 0),
+        ("requests", f"{request_count:,}", count_text(totals.sessions, "session"), False),
+        (
+            "errors",
+            f"{error_count:,}",
+            f"{error_share:.1%} of calls answered or failed" if error_share else "",
+            error_count > 0,
+        ),
+        (
+            "abandoned",
+            f"{abandoned_count:,}",
+            f"{late_count:,} answered late" if late_count else "",
+            abandoned_count > 0,
+        ),
+        ("unanswered", f"{unanswered_count:,}", "", unanswered_count > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
     ]
-    return [{"name": name, "value": value, "more": more, "is_bad": is_bad} for name, value, more, is_bad in figures]
+    return [{"name": name, "value": value, "more": detail, "is_bad": is_bad} for name, value, detail, is_bad in figures]
 
 
 def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
-    waited = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
+    waiting_text = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
     late_ns = None if row.late_ms is None else nanoseconds(row.late_ms)
     status = verdict(Outcome(row.outcome))._replace(late_ns=late_ns)
     return {
@@ -173,7 +191,7 @@ def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
         "took": _ms(row.latency_ms),
         "ms": row.latency_ms,
         "outcome": status.word,
-        "more": waited if row.waiting_ms else "",
+        "more": waiting_text if row.waiting_ms else "",
     }
 
 
@@ -189,24 +207,24 @@ def _abandoned(row: Abandoned, by_path: dict[str, int]) -> dict[str, Any]:
 
 
 def _abandoned_text(row: Abandoned) -> str:
-    """How many requests of a kind were answered late, and what is known of the one that waited longest."""
-    is_told = row.times == 1 or row.late > 0
-    late = probable_answer_text(row) or (late_text(row.late_ms) if is_told else "")
-    longest = ", ".join(filter(None, (_clean(row.reason), late)))
+    """Returns how many requests of a kind were answered late, and what is known about the one that waited longest."""
+    shows_late = row.times == 1 or row.late > 0
+    late_note = probable_answer_text(row) or (late_text(row.late_ms) if shows_late else "")
+    longest_text = ", ".join(filter(None, (_clean(row.reason), late_note)))
     if row.times == 1:
-        return longest
-    return "; ".join([late_count_text(row.late), *([f"the longest: {longest}"] if longest else [])])
+        return longest_text
+    return "; ".join([late_count_text(row.late), *([f"the longest: {longest_text}"] if longest_text else [])])
 
 
 def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:
-    lost = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
+    doubt = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
     return {
         "what": sanitise(row.what, NAME),
         "times": row.times,
         "capture": by_path.get(row.path, -1),
         "frame": row.requests[0],
         "waited": _ms(row.waited_ms),
-        "more": "; ".join(filter(None, (probable_answer_text(row), lost))),
+        "more": "; ".join(filter(None, (probable_answer_text(row), doubt))),
     }
 
 

@@ -1,4 +1,4 @@
-"""Builds a report of captures: each is read once for its rows and findings; the database has the figures."""
+"""Builds a report of captures: each is read once for its rows and findings; the figures come from the database."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -25,15 +25,15 @@ _NS: Final = 1_000
 
 
 class Report:
-    """A report while it is built."""
+    """A report of captures."""
 
     def __init__(self, rows: ReportRows, progress: Progress, frames: int = limits.FRAMES) -> None:
-        """Read everything.
+        """Read all captures.
 
         Args:
             rows: the rows of all captures of the report.
             progress: called with the number of frames read, and their total.
-            frames: how many of all frames get a row in the traffic.
+            frames: the maximum number of frames, of all captures together, that get a row in the traffic.
 
         Raises:
             CaptureError: a capture cannot be read.
@@ -42,34 +42,34 @@ class Report:
         self.examined: list[CheckOutcome] = []
         """The outcome of the check of each capture."""
         self.redacted: list[bool] = []
-        """Whether each capture is a redacted copy."""
+        """For each capture, whether it is a redacted copy."""
         self.left_out: list[str] = []
         sizes = rows.sizes()
-        cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
+        payload_limit = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
         self._most = limits.level(sorted((capture.frames, 1) for capture in self.captures), frames)
         self._payloads = Payloads()
-        self._traffic = Traffic(self._payloads, cut)
+        self._traffic = Traffic(self._payloads, payload_limit)
         self._findings = Findings(self._traffic)
         self._progress = progress
         self._read = 0
         self.frames = sum(capture.frames for capture in self.captures)
-        kept = [self._capture(number, capture) for number, capture in enumerate(self.captures)]
-        self._calls = _calls(rows, self.captures, kept)
+        last_records = [self._capture(number, capture) for number, capture in enumerate(self.captures)]
+        self._calls = _calls(rows, self.captures, last_records)
         self._stderr = _stderr(rows, self.captures)
         self._overview = overview(rows, self.captures, self.redacted)
-        self._note_what_is_left_out(cut, sizes, rows)
+        self._note_what_is_left_out(payload_limit, sizes, rows)
 
     @property
     def title(self) -> str:
         """The title, with the names of up to three servers."""
         names = list(dict.fromkeys(sanitise(capture.name, 60) for capture in self.captures if capture.name))
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        return f"{', '.join(names[:3])}{more} – mcpproxy report" if names else "mcpproxy report"
+        suffix = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return f"{', '.join(names[:3])}{suffix} – mcpproxy report" if names else "mcpproxy report"
 
     def pieces(self) -> Iterator[str]:
-        """The file, piece by piece."""
+        """Yields the file, piece by piece."""
         traffic = self._traffic
-        first = {
+        overview_members = {
             **self._overview,
             "title": self.title.removesuffix(" – mcpproxy report"),
             "made": utc(time.time_ns())[:19].replace("T", " ") + " UTC",
@@ -81,16 +81,18 @@ class Report:
             "rows": len(traffic),
             "payloads": {"starts": self._payloads.starts, "count": self._payloads.count, "cut": traffic.cut},
         }
-        rest = (
+        other_blocks = (
             packed("data-traffic", {"rows": traffic.columns, "heads": traffic.heads}),
             packed("data-calls", self._calls),
             packed("data-stderr", self._stderr),
         )
-        yield from pieces(self.title, plain("data-overview", first), (*rest, *self._payloads.elements()))
+        yield from pieces(
+            self.title, plain("data-overview", overview_members), (*other_blocks, *self._payloads.elements())
+        )
 
     def _nothing_to_check(self) -> str:
         """Why the absence of findings proves nothing; empty if it proves something, or if there are findings."""
-        reasons = list(dict.fromkeys(ended.nothing for ended in self.examined))
+        reasons = list(dict.fromkeys(outcome.nothing for outcome in self.examined))
         return "" if self.findings or "" in reasons else "; ".join(reasons)
 
     @property
@@ -106,15 +108,15 @@ class Report:
         self.redacted.append("redacted_by" in capture.header.members)
         examination = CaptureCheck(path, CheckOptions())
         traffic = CaptureTraffic(self._traffic, number, examination.fold)
-        # Records follow the last frame, too: how the streams, the server and the capture ended.
+        # Other records may follow the last frame: how the streams, the server and the capture ended.
         is_whole = row.frames <= self._most
-        for step, found in examination.to_end():
+        for step, findings in examination.to_end():
             # Rows come first, because a finding is noted in the row of its frame.
             if step.end is not None:
                 traffic.finish(step, is_whole=is_whole)
             elif is_whole or traffic.frames < self._most:
                 traffic.on_step(step)
-            for located in found:
+            for located in findings:
                 self._findings.add(number, located, examination)
             self._read += step.record is not None
             if not self._read % 1000:
@@ -122,42 +124,45 @@ class Report:
         self._findings.end(examination.ended)
         self.examined.append(examination.ended)
         if traffic.frames < row.frames:
-            left = row.frames - traffic.frames
-            name = f" of {sanitise(path.name)}" if len(self.captures) > 1 else ""
+            omitted_count = row.frames - traffic.frames
+            suffix = f" of {sanitise(path.name)}" if len(self.captures) > 1 else ""
             self.left_out.append(
-                f"The traffic table has the first {traffic.frames:,} frames{name}; {left:,} are left out."
+                f"The traffic table has the first {traffic.frames:,} frames{suffix}; {omitted_count:,} are left out."
             )
         return traffic.last
 
-    def _note_what_is_left_out(self, cut: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
-        longer = [(frame, count) for frame, count in sizes if frame > cut]
-        if longer:
-            count, lost = sum(count for _, count in longer), sum((frame - cut) * count for frame, count in longer)
-            self.left_out.append(
-                f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(cut)}, "
-                f"leaving out {size(lost)}; `mcpproxy show CAPTURE --frame N` prints all of it."
+    def _note_what_is_left_out(self, payload_limit: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
+        cut_sizes = [(frame_size, count) for frame_size, count in sizes if frame_size > payload_limit]
+        if cut_sizes:
+            count, lost_bytes = (
+                sum(count for _, count in cut_sizes),
+                sum((frame_size - payload_limit) * count for frame_size, count in cut_sizes),
             )
-        lines = rows.stderr_lines()
-        if lines > limits.STDERR_LINES:
-            self.left_out.append(f"stderr has the first {limits.STDERR_LINES:,} of {lines:,} lines.")
+            self.left_out.append(
+                f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(payload_limit)}, "
+                f"leaving out {size(lost_bytes)}; `mcpproxy show CAPTURE --frame N` prints all of it."
+            )
+        line_count = rows.stderr_lines()
+        if line_count > limits.STDERR_LINES:
+            self.left_out.append(f"stderr has the first {limits.STDERR_LINES:,} of {line_count:,} lines.")
 
 
-def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last: Sequence[int]) -> dict[str, list[Any]]:
-    """The requests by column, if their frames have rows."""
+def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last_records: Sequence[int]) -> dict[str, list[Any]]:
+    """Returns, by column, the requests whose frames have rows."""
     names = (
         *("capture", "session", "request", "response", "by", "method", "name", "state", "bad", "from", "to"),
         *("took_ns", "late"),
     )
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for number, capture in enumerate(captures):
-        for call in rows.calls(capture.id, last[number], limits.FRAMES):
+        for call in rows.calls(capture.id, last_records[number], limits.FRAMES):
             state = "abandoned" if call.is_abandoned else call.state
-            late = "" if call.late_ms is None else f"{duration(nanoseconds(call.late_ms))} late"
+            late_text = "" if call.late_ms is None else f"{duration(nanoseconds(call.late_ms))} late"
             values = (
                 *(number, call.session or 0, call.request, -1 if call.response is None else call.response),
                 *(call.asked_by, sanitise(call.method, 80), sanitise(call.name, 80) if call.name else ""),
                 *(state, call.is_error, call.started_ns // _NS, call.until_ns // _NS),
-                *(call.until_ns - call.started_ns, late),
+                *(call.until_ns - call.started_ns, late_text),
             )
             for name, value in zip(names, values, strict=True):
                 columns[name].append(value)
@@ -165,7 +170,7 @@ def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last: Sequence[int]
 
 
 def _stderr(rows: ReportRows, captures: Sequence[CaptureRow]) -> dict[str, list[Any]]:
-    """The lines of stderr by column."""
+    """Returns the lines of stderr, by column."""
     refs = {capture.id: number for number, capture in enumerate(captures)}
     lines = rows.stderr(limits.STDERR_LINES, limits.STDERR_CHARACTERS)
     return {

@@ -1,7 +1,7 @@
 """The traffic of a report: a row for each line that `show` would print, in columns, and the payloads next to them.
 
-The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised there. Payloads are exact; the
-page escapes them when it shows them.
+The words are those of `show` and `tui`; `mcpproxy.wording.lines` sanitises them. Payloads are exact; the page escapes
+them when it shows them.
 """
 
 from collections.abc import Iterable
@@ -27,9 +27,9 @@ from mcpproxy.wording.records import Remark
 from mcpproxy.wording.statuses import Status, fate, waiting
 
 METHOD: Final = 120
-"""Characters of a method."""
+"""The maximum length of a method, in characters."""
 NONE: Final = -1
-"""Stands for a number that a row does not have."""
+"""The value of a number that a row does not have."""
 
 
 class _Row(NamedTuple):
@@ -43,7 +43,7 @@ class _Row(NamedTuple):
     name: str = ""
     id: str = ""
     word: str = ""
-    """What a response means, or what became of a request without one."""
+    """The outcome that a response shows, or what became of a request without one."""
     text: str = ""
     is_bad: bool = False
     problem: str = ""
@@ -58,20 +58,20 @@ class _Row(NamedTuple):
 class Traffic:
     """All rows, by column, and the findings of each."""
 
-    def __init__(self, payloads: Payloads, cut: int) -> None:
-        """Begin without rows.
+    def __init__(self, payloads: Payloads, payload_limit: int) -> None:
+        """Start without rows.
 
         Args:
             payloads: receives the payloads.
-            cut: bytes that are kept of each payload.
+            payload_limit: how many bytes of each payload are kept.
         """
         self.payloads = payloads
-        self.cut = cut
+        self.cut = payload_limit
         self.columns: dict[str, list[Any]] = {
             name: [] for name in ("capture", "seq", "t", "session", *_Row._fields, "payload", "level", "rules")
         }
         self.heads: list[tuple[int, int, int]] = []
-        """HTTP exchanges: capture, number, payload with the two heads."""
+        """For each HTTP exchange: its capture, its number, and the payload with its two heads."""
         self.rows: dict[tuple[int, int], int] = {}
         """The first row of a record, by capture and number."""
 
@@ -91,7 +91,7 @@ class Traffic:
         return number
 
     def mark(self, capture: int, seq: int, rule: str, level: Level) -> None:
-        """Note in the row of a record that a finding is about it."""
+        """Mark the row of a record that a finding is about."""
         row = self.rows.get((capture, seq))
         if row is not None:
             self.columns["level"][row] = max(self.columns["level"][row], int(level))
@@ -100,7 +100,7 @@ class Traffic:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
     def settle(self, row: int, status: Status, facts: Iterable[Fact]) -> None:
-        """Note in the row of a request how it ended without a response."""
+        """Write into the row of a request how the request ended without a response."""
         self.columns["facts"][row] = _plain(facts)
         self.columns["word"][row] = f"{status.word}{status.text}"
         self.columns["is_bad"][row] = status.is_bad
@@ -110,22 +110,22 @@ class CaptureTraffic:
     """Turns one capture into rows."""
 
     def __init__(self, traffic: Traffic, capture: int, fold: Fold) -> None:
-        """Begin without rows.
+        """Start without rows.
 
         Args:
             traffic: receives the rows.
-            capture: its place among the captures of the report.
+            capture: the position of the capture in the report.
             fold: the state of the conversation, which each step updates.
         """
         self.frames = self.last = 0
-        """How many frames have rows, and the number of the last record that has."""
+        """How many frames have rows, and the number of the last record that has one."""
         self._traffic = traffic
         self._capture = capture
         self._conversation = Conversation(fold)
         self._open: dict[tuple[int, int | None], int] = {}
-        """Rows of requests without a response so far."""
+        """The rows of requests that have no response so far."""
         self._headless: set[int] = set()
-        """Open HTTP exchanges, whose heads are not written yet."""
+        """Open HTTP exchanges, whose heads have not been written yet."""
 
     def on_step(self, step: Step) -> None:
         """Process the next step, unless it is the last."""
@@ -134,8 +134,8 @@ class CaptureTraffic:
             self.frames += 1
         seq = item.seq if isinstance(item, Frame | Record) else NONE
         self.last = max(self.last, seq)
-        for thing in self._conversation.items_of(step):
-            self._add(thing, seq)
+        for shown_item in self._conversation.items_of(step):
+            self._add(shown_item, seq)
         for call in step.unanswered:
             self._settle(call)
         number = item.members.get("exchange") if isinstance(item, Record) and item.rec == "exchange" else None
@@ -144,24 +144,24 @@ class CaptureTraffic:
             if item.members.get("stage") == "end":
                 self._add_head(number)
 
-    def finish(self, last: Step, *, is_whole: bool) -> None:
+    def finish(self, last_step: Step, *, is_whole: bool) -> None:
         """Process the last step.
 
         Args:
-            last: the last step.
+            last_step: the last step.
             is_whole: whether all earlier steps were processed; if not, the end and unanswered requests get no row.
         """
         for number in sorted(self._headless):
             self._add_head(number)
         if not is_whole:
             return
-        for thing in self._conversation.items_of(last):
-            if isinstance(thing.what, Remark | MessageContext):
-                self._add(thing, NONE)
+        for item in self._conversation.items_of(last_step):
+            if isinstance(item.what, Remark | MessageContext):
+                self._add(item, NONE)
         fold = self._conversation.session
         for call in fold.open_calls():
             if call.response is None:
-                may_come = last.end == "open" and call.is_open
+                may_come = last_step.end == "open" and call.is_open
                 self._settle(call, waited_ns(fold, call.request) if may_come else None)
 
     def _settle(self, call: Call, waits_ns: int | None = None) -> None:
@@ -169,7 +169,7 @@ class CaptureTraffic:
 
         Args:
             call: the call of the request.
-            waits_ns: how long it waits, if it may still be answered.
+            waits_ns: how long it has waited, if it may still be answered.
         """
         row = self._open.get((call.request.seq, call.request.index))
         if row is not None and call.request.method not in ENDLESS:
@@ -183,17 +183,17 @@ class CaptureTraffic:
             payload = self._traffic.payloads.add(_heads(http))
             self._traffic.heads.append((self._capture, number, payload))
 
-    def _add(self, thing: ConversationItem, seq: int) -> None:
-        traffic, what = self._traffic, thing.what
-        if isinstance(what, Remark):
-            row = _Row("remark", what.glyph, text=what.whole, is_bad=what.role == "bad")
-            exchange = NONE if what.exchange is None else what.exchange
-            traffic.add(self._capture, seq, thing.t_ns, NONE, row._replace(exchange=exchange), NONE)
-        elif isinstance(what, Batch):
-            frame = what.frame
-            traffic.add(self._capture, frame.seq, frame.t_ns, NONE, _row_of(what), self._payload((frame,)))
-        elif isinstance(what, MessageContext):
-            self._add_message(what)
+    def _add(self, item: ConversationItem, seq: int) -> None:
+        traffic, content = self._traffic, item.what
+        if isinstance(content, Remark):
+            row = _Row("remark", content.glyph, text=content.whole, is_bad=content.role == "bad")
+            exchange = NONE if content.exchange is None else content.exchange
+            traffic.add(self._capture, seq, item.t_ns, NONE, row._replace(exchange=exchange), NONE)
+        elif isinstance(content, Batch):
+            frame = content.frame
+            traffic.add(self._capture, frame.seq, frame.t_ns, NONE, _row_of(content), self._payload((frame,)))
+        elif isinstance(content, MessageContext):
+            self._add_message(content)
 
     def _add_message(self, context: MessageContext) -> None:
         traffic, message, call = self._traffic, context.message, context.answered
@@ -218,23 +218,23 @@ class CaptureTraffic:
 
 
 def _plain(facts: Iterable[Fact]) -> tuple[tuple[str, str, bool], ...]:
-    """Facts as JSON can hold them."""
+    """Returns facts as tuples, which JSON can represent."""
     return tuple((fact.name, fact.text, fact.is_bad) for fact in facts)
 
 
-def _text(raw: bytes, most: int) -> str:
-    r"""The first `most` bytes as text; bytes that are not UTF-8 become `\xNN`. No character is split."""
-    if len(raw) > most:
-        while most and 0x80 <= raw[most] < 0xC0:
-            most -= 1
-        raw = raw[:most]
+def _text(raw: bytes, max_bytes: int) -> str:
+    r"""Returns the first `max_bytes` bytes as text; bytes that are not UTF-8 become `\xNN`. No character is split."""
+    if len(raw) > max_bytes:
+        while max_bytes and 0x80 <= raw[max_bytes] < 0xC0:
+            max_bytes -= 1
+        raw = raw[:max_bytes]
     return raw.decode("utf-8", "backslashreplace")
 
 
 def _heads(http: HttpExchange) -> str:
-    """The two heads of an HTTP exchange, a blank line between them."""
-    halves = (request_head(http), response_head(http))
-    return "\n\n".join("\n".join("".join(span.text for span in line) for line in half) for half in halves)
+    """Returns the two heads of an HTTP exchange, with a blank line between them."""
+    heads = (request_head(http), response_head(http))
+    return "\n\n".join("\n".join("".join(span.text for span in line) for line in head) for head in heads)
 
 
 def _row_of(item: MessageContext | Batch) -> _Row:

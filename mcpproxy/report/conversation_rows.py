@@ -20,7 +20,7 @@ from mcpproxy.wording.statuses import Status
 from mcpproxy.wording.units import ms_text
 
 NARROWEST: Final = 40
-"""The narrowest layout, in columns; on a narrower terminal lines wrap."""
+"""The minimum width of the layout, in cells; on a narrower terminal, lines wrap."""
 
 USUAL: Final = 96
 """The column where the right-hand numbers end, unless the text before them is longer."""
@@ -32,13 +32,13 @@ _TIME: Final = 8
 _GLYPH: Final = 3
 _STATUS: Final = 14
 _SUBJECT: Final = 16
-"""Cells of a subject that are kept; other things give way first."""
+"""How many cells of a subject are kept; everything else is cut first."""
 _ERROR: Final = _TIME + 2 + _GLYPH
 """The indent, in cells, of an error text on a separate line."""
 _FRAME: Final = 4
-"""Columns of a frame's number; more digits push the rest to the right."""
+"""The width of a frame's number, in cells; more digits push the rest to the right."""
 _EXCHANGE: Final = 4
-"""Columns of an exchange's number; more digits push the rest to the right."""
+"""The width of an exchange's number, in cells; more digits push the rest to the right."""
 
 
 class Batch(NamedTuple):
@@ -53,11 +53,11 @@ class Unanswered(NamedTuple):
 
     request: Request
     status: Status
-    """What had become of it by then."""
+    """Its state at that time."""
 
 
 Item: TypeAlias = MessageContext | Batch | Unanswered | Remark
-"""What gets a line: a message; its batch, which precedes it; a request left open; anything else."""
+"""The content of a line: a message; a batch, before its messages; a request without a response; anything else."""
 
 
 class ConversationRow(NamedTuple):
@@ -65,9 +65,9 @@ class ConversationRow(NamedTuple):
 
     glyph: Span
     subject: list[Span]
-    """What it is about, with the spaces that align what follows."""
+    """The subject of the line, with the spaces that align the rest."""
     outcome: Span | None = None
-    """What became of a request."""
+    """The outcome of a request."""
     text: tuple[Span, ...] = ()
     """The rest of the body."""
     problem: str | None = None
@@ -83,80 +83,80 @@ class ConversationRow(NamedTuple):
 
 
 def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
-    """The row in columns: one line, and more below it for a rule or the text of an error that does not fit.
+    """Returns the row in columns: one line, and one below it for a rule or the text of an error that does not fit.
 
     Args:
-        row: what to write.
+        row: the row to write.
         clock: its time.
-        width: columns of the terminal, at least NARROWEST.
+        width: the width of the terminal, in cells; at least NARROWEST.
     """
     glyph = row.glyph.text
     number = f"{'' if row.frame is None else row.frame:>{_FRAME}} "
     if row.exchange is not None:
         number += f"{f'@{row.exchange}':>{_EXCHANGE}} "
     head = [Span(f"{clock:>{_TIME}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
-    room = max(0, width - max(_TIME, len(clock)) - 2 - len(number) - _GLYPH)
-    is_roomy = room >= ROOMY and not row.problem
-    # What needs a separate line goes below the numbers, where it has more room.
-    below: list[Span] = []
+    available = max(0, width - max(_TIME, len(clock)) - 2 - len(number) - _GLYPH)
+    is_roomy = available >= ROOMY and not row.problem
+    # A text that needs a separate line goes below the numbers, where it has more room.
+    below_spans: list[Span] = []
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
-    if row.problem and room - len(row.problem) - 2 < _least(row):
-        below, problem = [problem[1]], []
-    room -= sum(cells(span.text) for span in problem)
-    body, tail = _body_and_tail(row, max(0, room), is_roomy=is_roomy)
-    used, most = sum(cells(span.text) for span in body), _room_before(tail, room)
+    if row.problem and available - len(row.problem) - 2 < _least(row):
+        below_spans, problem = [problem[1]], []
+    available -= sum(cells(span.text) for span in problem)
+    body, tail = _body_and_tail(row, max(0, available), is_roomy=is_roomy)
+    body_width, max_width = sum(cells(span.text) for span in body), _room_before(tail, available)
     error = f"  {row.error}" if row.error else ""
-    if used + cells(error) <= most:
-        body, used = [*body, Span(error)], used + cells(error)
+    if body_width + cells(error) <= max_width:
+        body, body_width = [*body, Span(error)], body_width + cells(error)
     else:
-        below = [*below, *([Span("  ")] if below else []), Span(row.error)]
-    spare = most - used - (WHOLE - USUAL if width >= WHOLE else 0)
-    gap = [Span(" " * (max(0, spare) + 2)), Span(tail, "dim")] if tail else []
+        below_spans = [*below_spans, *([Span("  ")] if below_spans else []), Span(row.error)]
+    spare_cells = max_width - body_width - (WHOLE - USUAL if width >= WHOLE else 0)
+    gap = [Span(" " * (max(0, spare_cells) + 2)), Span(tail, "dim")] if tail else []
     line = fit_spans([*head, *body, *problem, *gap], width)[0]
-    return [line, [Span(" " * _ERROR), *fit_spans(below, width - _ERROR)[0]]] if below else [line]
+    return [line, [Span(" " * _ERROR), *fit_spans(below_spans, width - _ERROR)[0]]] if below_spans else [line]
 
 
-def _body_and_tail(row: ConversationRow, room: int, *, is_roomy: bool) -> tuple[list[Span], str]:
-    """The body, and the numbers after it, in the given number of cells.
+def _body_and_tail(row: ConversationRow, available: int, *, is_roomy: bool) -> tuple[list[Span], str]:
+    """Returns the body, and the numbers after it, in the given number of cells.
 
-    What gives way if room is short, in this order: the text, the columns, the size, the latency, the subject, and the
-    outcome, which shows whether a call has failed.
+    If there is not enough room, these are cut or dropped, in this order: the text, the columns, the size, the latency,
+    the subject, and the outcome, which shows whether a call has failed.
 
     Args:
         row: the row.
-        room: cells for both.
+        available: cells for both.
         is_roomy: whether columns matter more than the text.
     """
     outcome = [] if row.outcome is None else [row.outcome]
     tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
-    most = _room_before(tail, room)
-    body, used = fit_spans([*row.subject, *outcome, *row.text], most)
-    if used < most or (is_roomy and body[: len(row.subject) + len(outcome)] == [*row.subject, *outcome]):
+    max_width = _room_before(tail, available)
+    body, body_width = fit_spans([*row.subject, *outcome, *row.text], max_width)
+    if body_width < max_width or (is_roomy and body[: len(row.subject) + len(outcome)] == [*row.subject, *outcome]):
         return body, tail
     tails = [f"{row.latency:>7}  {row.size:>6}", row.latency] if row.latency else [row.size]
-    tail = next((tail for tail in tails if _room_before(tail, room) >= _least(row)), "")
-    most = _room_before(tail, room)
+    tail = next((tail for tail in tails if _room_before(tail, available) >= _least(row)), "")
+    max_width = _room_before(tail, available)
     padding = Span("  ")
     subject = [padding if not span.text.strip() else span for span in row.subject]
     if row.outcome is not None:
-        words, used = fit_spans(subject[:-1], max(0, most - cells(row.outcome.text) - cells(padding.text)))
-        subject = [*words, padding] if used else []
-    return fit_spans([*subject, *outcome, *row.text], most)[0], tail
+        words, body_width = fit_spans(subject[:-1], max(0, max_width - cells(row.outcome.text) - cells(padding.text)))
+        subject = [*words, padding] if body_width else []
+    return fit_spans([*subject, *outcome, *row.text], max_width)[0], tail
 
 
-def _room_before(tail: str, room: int) -> int:
-    """The cells that the numbers at the end of a line leave for the rest."""
-    return max(0, room - (len(tail) + 2 if tail else 0))
+def _room_before(tail: str, available: int) -> int:
+    """Returns how many cells the numbers at the end of a line leave for the rest."""
+    return max(0, available - (len(tail) + 2 if tail else 0))
 
 
 def _least(row: ConversationRow) -> int:
-    """The cells that the outcome needs, and enough of the subject to recognise it."""
+    """Returns how many cells the outcome needs, together with enough of the subject to recognise it."""
     subject = min(_SUBJECT, sum(cells(span.text) for span in row.subject if span.text.strip()))
     return subject if row.outcome is None else subject + 2 + cells(row.outcome.text)
 
 
 def row_of(item: Item, width: int) -> ConversationRow:
-    """The row of an item; `width` decides how wide its columns are."""
+    """Returns the row of an item; `width` decides how wide its columns are."""
     if isinstance(item, Remark):
         subject = [Span(item.text, item.role)]
         return ConversationRow(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
@@ -164,17 +164,17 @@ def row_of(item: Item, width: int) -> ConversationRow:
     width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
     # The line of the batch is above those of its messages.
     is_inside = isinstance(item, MessageContext) and item.message.index is not None
-    said = _parts(line, width - 8 if is_inside else width)
+    parts = _parts(line, width - 8 if is_inside else width)
     if isinstance(item, MessageContext) and item.answered is not None:
-        took = ms_text(item.answered.latency_ns or 0)
-        latency = took if item.answered.has_exact_times else f"~{took}"
+        latency_text = ms_text(item.answered.latency_ns or 0)
+        latency = latency_text if item.answered.has_exact_times else f"~{latency_text}"
     return ConversationRow(
         line.way,
-        [Span("  "), *said.subject] if is_inside else said.subject,
-        said.outcome,
-        said.text,
+        [Span("  "), *parts.subject] if is_inside else parts.subject,
+        parts.outcome,
+        parts.text,
         line.problem or None,
-        said.error,
+        parts.error,
         latency,
         "" if size is None else units.size(size),
         frame.seq,
@@ -183,21 +183,21 @@ def row_of(item: Item, width: int) -> ConversationRow:
 
 
 def frame_of(item: MessageContext | Batch | Unanswered) -> Frame:
-    """The frame of an item; the first one of a message that spans several."""
+    """Returns the frame of an item, or the first frame of a message that spans several."""
     if isinstance(item, Batch):
         return item.frame
     return (item.message if isinstance(item, MessageContext) else item.request).frames[0]
 
 
 def line_of(item: MessageContext | Batch | Unanswered) -> Line:
-    """The content of the line of an item."""
+    """Returns the content of an item's line."""
     if isinstance(item, Batch):
         return lines.batch(item.frame, item.holds)
     return lines.line_of(item) if isinstance(item, MessageContext) else lines.ended(item.request, item.status)
 
 
 def size_of(item: MessageContext | Batch | Unanswered) -> int | None:
-    """The bytes that its line is about, or None if another line says them."""
+    """Returns how many bytes an item's line is about, or None if another line shows them."""
     if isinstance(item, Batch):
         return len(item.frame.raw)
     return bytes_in(item.message.frames) if isinstance(item, MessageContext) and item.message.index is None else None
@@ -229,24 +229,24 @@ def _parts(line: Line, width: int) -> _LineParts:
 
 
 def _column(width: int) -> int:
-    """The width of the subject of a row."""
+    """Returns the width of the subject of a row."""
     width = USUAL if width > WHOLE // 2 else width
     return min(24 + max(-8, width - 80) // 4, 40)
 
 
 def _subject(line: Line, width: int) -> list[Span]:
-    """Method, id and name, padded to a column; clipped if they would push the status out of the line."""
+    """Returns method, id and name, padded to a column, and cut if they would push the status out of the line."""
     id_ = f" {line.id}" if line.id else ""
-    most = max(_column(width), width - 36 - _STATUS) if line.id else None
-    method = line.subject.text if most is None else fit(line.subject.text, most - cells(id_))
+    max_width = max(_column(width), width - 36 - _STATUS) if line.id else None
+    method = line.subject.text if max_width is None else fit(line.subject.text, max_width - cells(id_))
     name = line.name
-    if name and most is not None:
-        name = fit(name, most - cells(method) - cells(id_) - 1)
-    named = Span(f"{id_}{f' {name}' if name else ''}".rstrip(), line.role)
-    spans = [Span(method, line.subject.role), *([named] if named.text else [])]
+    if name and max_width is not None:
+        name = fit(name, max_width - cells(method) - cells(id_) - 1)
+    name_span = Span(f"{id_}{f' {name}' if name else ''}".rstrip(), line.role)
+    spans = [Span(method, line.subject.role), *([name_span] if name_span.text else [])]
     return [*spans, _padding(width, *spans)]
 
 
 def _padding(width: int, *spans: Span) -> Span:
-    """The spaces between the subject of a row and the rest."""
+    """Returns the spaces between the subject of a row and the rest."""
     return Span(" " * (max(0, _column(width) - sum(cells(span.text) for span in spans)) + 2))

@@ -12,7 +12,7 @@ _LATEST_NS = 1 << 62
 
 
 def row(located: LocatedFinding) -> dict[str, Any]:
-    """The members of one finding. Untrusted text is unchanged."""
+    """Returns the members of one finding. Untrusted text is unchanged."""
     finding = located.finding
     return {
         "capture": str(located.capture),
@@ -44,9 +44,9 @@ def _at(located: LocatedFinding) -> str | None:
 
 
 class JsonReporter(Reporter):
-    """Writes for programs; leaves out what the baseline contains."""
+    """Writes findings for programs, except those that the baseline contains."""
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
-        """A line."""
+        """Yields the line of a finding."""
         if not located.accepted:
             yield json_line(row(located))

@@ -21,10 +21,10 @@ class GithubReporter(Reporter):
     """Writes for the log of a workflow."""
 
     def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
-        """Prepare.
+        """Start without findings.
 
         Args:
-            notes: whether notes become annotations; a step may have ten.
+            notes: whether notes become annotations, of which a step may have ten.
             named: rules whose notes always become annotations.
         """
         self._least = Level.NOTE if notes else Level.WARNING
@@ -34,7 +34,7 @@ class GithubReporter(Reporter):
         self._has_shown = False
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
-        """A workflow command, which is one line."""
+        """Yields a workflow command, which is one line."""
         finding = located.finding
         if located.accepted:
             return
@@ -50,33 +50,36 @@ class GithubReporter(Reporter):
         yield f"::{_COMMANDS[finding.level]} {properties}::{_data(text)}\n"
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
-        """A warning for each kind of forgotten data, which no finding covers."""
+        """Yields a warning for each kind of forgotten data, which no finding covers."""
         for kind in ended.forgotten:
             yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(kind.text)}\n"
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
-        """An error annotation: a failing step should say why in the place where people look."""
+        """Yields an error annotation, because people look there for the reason why a step failed."""
         yield f"::error title=cannot be checked,file={_value(relative(capture))}::{_data(sanitise(why, None))}\n"
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """The totals, for the log, or nothing if nothing could be checked."""
+        """Yields the totals, for the log, or nothing if nothing could be checked."""
         if totals.captures:
             yield f"{summary(totals)}{where_notes_are(0 if self._has_shown else self._hidden)}\n"
 
 
 def relative(path: Path) -> str:
-    """A path relative to the working directory, if it lies below it; viewers look files up from there.
+    """Returns a path below the working directory as a relative path, because viewers look files up from there.
 
-    Links are followed only if necessary: a path that is below it as written stays as written.
+    Links are followed only if necessary: a path that is below the directory as written stays as written.
     """
     try:
-        here = os.getcwd()
+        working_directory = os.getcwd()
     except OSError:  # the working directory has been removed
         return str(path)
-    for full, above in ((os.path.abspath(path), here), (os.path.realpath(path), os.path.realpath(here))):
-        inside = os.path.join(above, "")
-        if full.startswith(inside):
-            return full.removeprefix(inside)
+    for full_path, directory in (
+        (os.path.abspath(path), working_directory),
+        (os.path.realpath(path), os.path.realpath(working_directory)),
+    ):
+        prefix = os.path.join(directory, "")
+        if full_path.startswith(prefix):
+            return full_path.removeprefix(prefix)
     return str(path)
 
 

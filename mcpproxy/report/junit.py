@@ -1,10 +1,10 @@
 """Findings as JUnit XML: a suite for each capture, with a failing case for each rule that has findings.
 
 A capture without such findings has one passing case, so that it does not look unchecked; a capture with nothing to
-check has one skipped case. Notes are output of a passing case unless requested. The level that fails the command makes
-no difference: a report written with `--fail-on never` still counts the findings. The format is the one that Jenkins,
-GitLab and most viewers read, and untrusted text in it is made visible first: XML has no way to write a control
-character.
+check has one skipped case. Notes are the output of a passing case, unless the user asks for them. The level that fails
+the command makes no difference: a report written with `--fail-on never` still counts the findings. The format is the
+one that Jenkins, GitLab and most viewers read, and untrusted text in it is made visible first, because XML has no way
+to write a control character.
 """
 
 from collections import Counter
@@ -18,17 +18,17 @@ from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, To
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20
-"""Findings of each kind that a case lists; the others are counted."""
+"""The maximum number of findings of each kind that a case lists; the others are counted."""
 CLEAN: Final = "no findings"
-"""The case of a capture in which no case fails."""
+"""The name of the case of a capture in which no case fails."""
 UNREADABLE: Final = "can be read"
-"""The case of a capture that cannot be read; it fails."""
+"""The name of the failing case of a capture that cannot be read."""
 _FOOT: Final = "    </testcase>"
 _KINDS: Final = ("tests", "failures", "errors")
 
 
 class _Case:
-    """What one rule found in one capture."""
+    """The findings of one rule in one capture."""
 
     def __init__(self) -> None:
         self.failing: list[LocatedFinding] = []
@@ -36,24 +36,24 @@ class _Case:
         self.counts = {True: 0, False: 0}
 
     def add_finding(self, located: LocatedFinding, *, fails: bool) -> None:
-        kept = self.failing if fails else self.other
+        findings = self.failing if fails else self.other
         self.counts[fails] += located.finding.finding_count
-        if len(kept) < SHOWN:
-            kept.append(located)
+        if len(findings) < SHOWN:
+            findings.append(located)
 
     def text(self, *, failing: bool) -> str:
-        kept = self.failing if failing else self.other
-        lines = [_line(located) for located in kept]
-        if self.counts[failing] > len(kept):
-            lines.append(f"and {self.counts[failing] - len(kept):,} more")
+        findings = self.failing if failing else self.other
+        lines = [_line(located) for located in findings]
+        if self.counts[failing] > len(findings):
+            lines.append(f"and {self.counts[failing] - len(findings):,} more")
         return escape("\n".join(lines))
 
 
 class JunitReporter(Reporter):
-    """Writes a document at its end, as a suite begins with its totals."""
+    """Writes the document at the end, because a suite begins with its totals."""
 
     def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
-        """Prepare.
+        """Start without findings.
 
         Args:
             notes: whether notes fail their case, too.
@@ -71,7 +71,7 @@ class JunitReporter(Reporter):
         return ()
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
-        """Nothing is written before the totals are known."""
+        """Keep a finding; nothing is written before the totals are known."""
         finding = located.finding
         if not located.accepted:
             fails = finding.level >= self._least or finding.rule in self._named
@@ -79,7 +79,7 @@ class JunitReporter(Reporter):
         return ()
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
-        """A suite is complete."""
+        """Complete the suite of a capture."""
         suite = str(ended.capture)
         rules = dict.fromkeys((*self._cases, *ended.faults))
         cases = [line for rule in rules for line in self._case(suite, rule, ended.faults.get(rule))]
@@ -95,7 +95,7 @@ class JunitReporter(Reporter):
         return ()
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
-        """A suite with one case, whose outcome is an error."""
+        """Add a suite with one case, whose outcome is an error."""
         suite, sums = str(capture), Counter(tests=1, failures=0, errors=1)
         self._sums.update(sums)
         self._suites += [
@@ -108,7 +108,7 @@ class JunitReporter(Reporter):
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
-        """The document."""
+        """Yields the document."""
         yield '<?xml version="1.0" encoding="UTF-8"?>\n'
         yield f'<testsuites name="mcpproxy check" {_counted(self._sums)}>\n'
         yield "".join(f"{line}\n" for line in self._suites)
@@ -116,7 +116,7 @@ class JunitReporter(Reporter):
 
     @staticmethod
     def _clean(suite: str, ended: CheckOutcome, sums: Counter[str]) -> Iterator[str]:
-        """The case of a capture in which nothing fails; it passes only if the capture is whole and not empty."""
+        """Yields the case of a capture in which nothing fails; it passes only if the capture is whole and not empty."""
         sums["tests"] += 1
         yield _head(suite, CLEAN) + ">"
         if ended.damaged:
@@ -133,8 +133,8 @@ class JunitReporter(Reporter):
         if fault is not None:
             yield f'      <error message={_attribute(f"the rule crashed: {fault}")} type="fault"/>'
         elif case.failing:
-            first = case.failing[0]
-            attributes = f"message={_attribute(first.text)} type={_attribute(str(first.finding.level))}"
+            first_finding = case.failing[0]
+            attributes = f"message={_attribute(first_finding.text)} type={_attribute(str(first_finding.finding.level))}"
             yield f"      <failure {attributes}>{case.text(failing=True)}</failure>"
         if case.other:
             yield f"      <system-out>{case.text(failing=False)}</system-out>"
@@ -148,9 +148,9 @@ def _head(suite: str, name: str) -> str:
 
 def _line(located: LocatedFinding) -> str:
     finding = located.finding
-    place = f"{located.file}:{located.place.line}" if located.place is not None else f"{located.file}"
-    where = sanitise(f"{place}: {finding.level}: {finding.blames}, session {finding.session}, {located.where}")
-    return f"{where}: {sanitise(located.text)}"
+    file_line = f"{located.file}:{located.place.line}" if located.place is not None else f"{located.file}"
+    location = sanitise(f"{file_line}: {finding.level}: {finding.blames}, session {finding.session}, {located.where}")
+    return f"{location}: {sanitise(located.text)}"
 
 
 def _counted(sums: Counter[str]) -> str:

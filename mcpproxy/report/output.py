@@ -1,4 +1,4 @@
-"""Shared by all commands that print to stdout: its width, its encoding, and JSON Lines.
+"""Output to stdout, for all commands that print: its width, its encoding, and JSON Lines.
 
 No command fails because stdout is not UTF-8: text for people is written in its encoding, with legible replacements for
 characters that the encoding lacks; output for programs is always UTF-8.
@@ -22,7 +22,7 @@ from mcpproxy.wording.json_lines import escaped, harmless
 LEGIBLE_ERRORS: Final = "mcpproxy.legible"
 """The name of mcpproxy's codec error handler, which replaces characters that an encoding lacks."""
 
-# Most replacements are one cell wide, like the character, as the lines may be aligned.
+# Most replacements are one cell wide, like the character, because lines may be aligned.
 _REPLACEMENTS: Final = {
     "→": ">",
     "←": "<",
@@ -49,7 +49,7 @@ def width_of_stdout(max_width: int = WHOLE) -> int:
     """Returns how many cells a line may take; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
 
     Args:
-        max_width: the most cells that a line may take on any terminal.
+        max_width: the maximum width of a line on any terminal, in cells.
     """
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
         return min(max_width, shutil.get_terminal_size().columns)

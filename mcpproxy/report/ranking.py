@@ -1,7 +1,7 @@
 """What to fix first: the violated rules, ordered by their effect on a user, one line each.
 
-It remembers counts and the first place of each rule and, for one capture at a time, which sessions broke which rule: as
-much as the report itself.
+It remembers the count and the first finding of each rule and, for one capture at a time, which sessions broke which
+rule. This is as much as the report itself remembers.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,11 @@ from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.spans import Role, Span, Style
 
 LINES: Final = 5
-"""Rules that are listed: as many as people can read at a glance."""
+"""The maximum number of rules that are listed: as many as people can read at a glance."""
 _LEAST: Final = 5
-"""Cells of a capture's name: its last four characters are random, and enough for every reading command."""
+"""The minimum width of a capture's name, in cells: its last four characters are random, and every command that reads
+captures accepts them as its name.
+"""
 
 _WORDS: Final[dict[Impact, str]] = {
     Impact.CONNECTION: "no connection",
@@ -38,7 +40,7 @@ class BrokenRule:
     def __init__(self, located: LocatedFinding, capture: int) -> None:
         self.first = located
         self.capture = capture
-        """The place of its capture."""
+        """The position of its capture among all captures."""
         self.level = Level.NOTE
         self.sides: set[Blames] = set()
         self.count = 0
@@ -51,12 +53,12 @@ class BrokenRule:
 
     @property
     def rule(self) -> str:
-        """Its id."""
+        """The id of the rule."""
         return self.first.finding.rule
 
     @property
     def impact(self) -> Impact:
-        """What breaking it costs."""
+        """What breaking it can cost."""
         return impact_of(self.rule, self.level)
 
     @property
@@ -92,53 +94,53 @@ class Ranking:
 
     def finish(self, ended: CheckOutcome) -> None:
         """Count violations that are reported only the first time."""
-        for broken, count in ended.counts.items():
-            if broken in self._listed:
-                self._rules[broken[0]].count += count - 1
+        for key, count in ended.counts.items():
+            if key in self._listed:
+                self._rules[key[0]].count += count - 1
 
     def ranked(self) -> list[BrokenRule]:
-        """All broken rules, in the order in which to fix them."""
+        """Returns all broken rules, in the order in which to fix them."""
         return sorted(self._rules.values(), key=_weight)
 
     def lines(self, style: Style, width: int) -> Iterator[str]:
-        """The top of the ranking, one line each, or none if there is no choice to make."""
+        """Yields the top of the ranking, a line for each rule, or nothing if there is no choice to make."""
         if len(self._rules) < 2:
             return
-        first = self.ranked()[:LINES]
-        longest = max(len(rule.impact_text) for rule in first)
-        heads = [_head(place, rule, longest) for place, rule in enumerate(first, 1)]
+        top_rules = self.ranked()[:LINES]
+        longest = max(len(rule.impact_text) for rule in top_rules)
+        heads = [_head(rank, rule, longest) for rank, rule in enumerate(top_rules, 1)]
         widest = max(map(_cells, heads))
-        for head, tail in zip(heads, self._tails(first, widest, width), strict=True):
-            used = _cells(head)
-            # If not all fits, the side is dropped first, then the count: both are shown above.
-            while tail and used + sum(2 + cells(cell) for cell in tail) > width:
+        for head, tail in zip(heads, self._tails(top_rules, widest, width), strict=True):
+            head_width = _cells(head)
+            # If not everything fits, the side is dropped first, then the count: both are shown above.
+            while tail and head_width + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
             text = "  ".join(tail)
-            gap = (widest + 2 if width >= WHOLE else width - cells(text)) - used
+            gap = (widest + 2 if width >= WHOLE else width - cells(text)) - head_width
             head.append(Span(" " * gap + text if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
-    def _tails(self, first: list[BrokenRule], used: int, width: int) -> Iterator[list[str]]:
-        """What follows each head, of which the widest uses `used` cells."""
+    def _tails(self, top_rules: list[BrokenRule], head_width: int, width: int) -> Iterator[list[str]]:
+        """Yields the cells after each head; the widest head uses `head_width` cells."""
         columns = [
-            [rule.side for rule in first],
-            [f"×{rule.count:,}" if rule.count > 1 else "" for rule in first],
-            [f"frame {rule.first.finding.frame}" for rule in first],
+            [rule.side for rule in top_rules],
+            [f"×{rule.count:,}" if rule.count > 1 else "" for rule in top_rules],
+            [f"frame {rule.first.finding.frame}" for rule in top_rules],
         ]
         if self._captures > 1:
-            room = width - used - max(map(len, columns[-1])) - 4
-            columns.append([_end_of(rule.first.capture, max(_LEAST, min(room, width // 8))) for rule in first])
+            available = width - head_width - max(map(len, columns[-1])) - 4
+            columns.append([_end_of(rule.first.capture, max(_LEAST, min(available, width // 8))) for rule in top_rules])
         yield from map(list, zip(*(_aligned(column) for column in columns if any(column)), strict=True))
 
 
 def _weight(rule: BrokenRule) -> tuple[int, ...]:
-    """The sort key: worst effect, worst level and most findings first; then the cause before what it led to."""
+    """Returns the sort key: worst impact, worst level and most findings first; then a cause before its consequences."""
     return -rule.impact, -rule.level, -rule.count, rule.capture, rule.first.finding.frame
 
 
-def _head(place: int, rule: BrokenRule, longest: int) -> list[Span]:
+def _head(rank: int, rule: BrokenRule, longest: int) -> list[Span]:
     words = Span(f"{rule.impact_text:<{longest}}", _ROLES[rule.level])
-    return [Span(f"{'' if place > 1 else 'First':<5} {place}  "), words, Span(f"  {rule.rule}")]
+    return [Span(f"{'' if rank > 1 else 'First':<5} {rank}  "), words, Span(f"  {rule.rule}")]
 
 
 def _cells(spans: list[Span]) -> int:
@@ -151,7 +153,7 @@ def _aligned(column: list[str]) -> list[str]:
 
 
 def _end_of(capture: Path, width: int) -> str:
-    """The end of a capture's name, which is enough to name it in a command, in at most `width` cells."""
+    """Returns the end of a capture's name, which is enough to name it in a command, in at most `width` cells."""
     name = sanitise(str(capture), None).removesuffix(SUFFIX)
     if len(name) <= width and cells(name) <= width:
         return name

@@ -1,9 +1,9 @@
 """Findings as SARIF 2.1.0, for code scanning and editors: one run, a result per finding, and the pages of their rules.
 
-It is streamed, so that a million findings need no memory; therefore the rules, of which only those with a result are
-in the document, come after the results. A result names the file of the capture, with the line and the
-bytes of the record. Rules have their page as text and no address: they are shipped with the program. Brackets and
-braces have a meaning in SARIF's messages; in untrusted text they are escaped, so that it makes no links.
+The document is streamed, so a million findings need no memory. The rules therefore come after the results; only rules
+with a result are in the document. A result names the file of the capture, with the line and the bytes of the record.
+Rules have their page as text and no address, because they are shipped with the program. Brackets and braces have a
+meaning in SARIF's messages; in untrusted text they are escaped, so the text cannot create links.
 """
 
 import os
@@ -23,7 +23,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.rule_pages import page, summary_of
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-"""The schema that a document declares; it is never fetched here."""
+"""The schema that a document declares; mcpproxy never fetches it."""
 
 _LINKING: Final = re.compile(r"[\\\[\]]")
 
@@ -32,10 +32,14 @@ class SarifReporter(Reporter):
     """Writes one run over all captures."""
 
     def __init__(self, rules: Mapping[str, type[Rule]]) -> None:
-        """`rules`: the rules that ran, by id."""
+        """Start without results.
+
+        Args:
+            rules: the rules that ran, by id.
+        """
         self._rules = rules
         self._index: dict[str, int] = {}
-        """Rules with results, in the order of the document."""
+        """The rules with results, and their positions in the document."""
         self._count = 0
         self._has_failed = False
         self._notes: list[dict[str, Any]] = []
@@ -48,18 +52,18 @@ class SarifReporter(Reporter):
         yield _json(self._result(located))
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
-        """Nothing yet: the end of the document reports failed rules and what was forgotten."""
+        """Write nothing yet: the end of the document reports failed rules and what was forgotten."""
         self._fail(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
         self._notes += [_notification("warning", f"{ended.capture}: {kind.text}") for kind in ended.forgotten]
         return ()
 
-    def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002 - the words name it
-        """Nothing now; a notification at the end of the document."""
+    def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002 - the reason names it
+        """Write nothing yet: the end of the document has a notification."""
         self._fail(sanitise(why, None))
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
-        """The rest of the document; the whole document if there are no findings."""
+        """Yields the rest of the document, or the whole document if there are no findings."""
         if not self._count:
             yield self._opening()
         rules = [_descriptor(self._rules[rule]) for rule in self._index]
@@ -69,7 +73,7 @@ class SarifReporter(Reporter):
 
     def _fail(self, *reasons: str) -> None:
         self._has_failed = self._has_failed or bool(reasons)
-        self._notes += [_notification("error", why) for why in reasons]
+        self._notes += [_notification("error", reason) for reason in reasons]
 
     def _opening(self) -> str:
         return f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"results":[\n'
@@ -99,17 +103,17 @@ class SarifReporter(Reporter):
 
 
 def plain(text: str) -> str:
-    """A text escaped for a SARIF message."""
+    """Returns a text escaped for a SARIF message."""
     return _LINKING.sub(r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")
 
 
 def address(path: Path) -> str:
-    """A file as a URI reference: relative to the working directory if below it, otherwise absolute."""
-    shown = relative(path)
-    if os.path.isabs(shown):
-        return "file://" + quote(os.fsencode(shown))
+    """Returns a file as a URI reference: relative to the working directory if it is below it, otherwise absolute."""
+    uri_path = relative(path)
+    if os.path.isabs(uri_path):
+        return "file://" + quote(os.fsencode(uri_path))
     # A first segment with a colon would be a scheme.
-    return quote(os.fsencode(shown), safe="/")
+    return quote(os.fsencode(uri_path), safe="/")
 
 
 def _notification(level: str, text: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ tables below, which hold everything. The SQL dialect is DuckDB 2.
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     all_relations = relations()
     views = [relation for relation in all_relations if relation.is_view]
     tables = [relation for relation in all_relations if not relation.is_view]

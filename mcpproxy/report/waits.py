@@ -19,19 +19,19 @@ from mcpproxy.wording.names import id_text
 from mcpproxy.wording.units import duration
 
 ANSWERED: Final = 1000
-"""How many answered requests are remembered: the latest ones."""
+"""How many of the latest answered requests are remembered."""
 _OPEN: Final = 50_000
 """How many requests without a response are remembered."""
 _NAMED: Final = 3
 
 
 def waited_ns(fold: Fold, request: Request) -> int:
-    """How long a request has been waiting, by the wall clock."""
+    """Returns how long a request has been waiting, by the wall clock."""
     return max(0, clock.since_ns(fold.wall_ns) - request.t_ns)
 
 
 def waiting_text(count: int, oldest_ns: int) -> str:
-    """How many requests are waiting, and how long the oldest of them has been."""
+    """Returns how many requests are waiting, and how long the oldest of them has been waiting."""
     return f"{count_text(count, 'request')} waiting{', the oldest' if count > 1 else ''} for {duration(oldest_ns)}"
 
 
@@ -52,7 +52,7 @@ class Waits:
         """Start without requests.
 
         Args:
-            fold: the session; its caller passes each step of its reading to `on_step`.
+            fold: the state of the session; the caller passes each step of its reading to `on_step`.
         """
         self._fold = fold
         self._heard = 0
@@ -77,7 +77,7 @@ class Waits:
                 self._answered.append((request.seq, request.id))
 
     def _on_record(self, record: Record) -> None:
-        """Process a record that is not a frame: it may name the server's process."""
+        """Process a record that is not a frame, which may name the server's process."""
         if record.rec == "process" and record.members.get("event") == "spawned":
             pid, start = record.members.get("pid"), record.members.get("start")
             self._process = (pid, str(start)) if type(pid) is int and isinstance(start, int | str) else None
@@ -87,31 +87,31 @@ class Waits:
         """The waiting requests, oldest first."""
         return [
             Wait(
-                waiting.request,
-                self._heard - self._heard_before.get((waiting.request.seq, waiting.request.index), self._heard),
-                tuple(id_ for seq, id_ in self._answered if seq > waiting.request.seq),
+                call.request,
+                self._heard - self._heard_before.get((call.request.seq, call.request.index), self._heard),
+                tuple(id_ for seq, id_ in self._answered if seq > call.request.seq),
             )
-            for waiting in self._fold.tables["client"].waiting()
-            if waiting.is_awaited
+            for call in self._fold.tables["client"].waiting()
+            if call.is_awaited
         ]
 
     def waited_ns(self, wait: Wait) -> int:
-        """How long a request has been waiting, by the wall clock."""
+        """Returns how long a request has been waiting, by the wall clock."""
         return waited_ns(self._fold, wait.request)
 
     def text(self, wait: Wait) -> str:
-        """One line about it: how long it has waited, what has happened since, and whether the server is running."""
+        """Returns a line about a wait: how long it is, what has happened since, and whether the server is running."""
         request = wait.request
-        began = time.strftime("%H:%M:%S", time.localtime(((self._fold.wall_ns or 0) + request.t_ns) // 10**9))
-        heard = f"the server has sent {count_text(wait.messages, 'message') if wait.messages else 'nothing'} since"
-        answered = ""
+        sent_at = time.strftime("%H:%M:%S", time.localtime(((self._fold.wall_ns or 0) + request.t_ns) // 10**9))
+        sent_text = f"the server has sent {count_text(wait.messages, 'message') if wait.messages else 'nothing'} since"
+        answered_text = ""
         if wait.answered:
             ids = [id_text(id_).strip() for id_ in wait.answered[:_NAMED]]
-            named = ", ".join([*ids, "…"] if len(wait.answered) > _NAMED else ids)
-            answered = f", and answered {count_text(len(wait.answered), 'later request')} ({named})"
+            id_list = ", ".join([*ids, "…"] if len(wait.answered) > _NAMED else ids)
+            answered_text = f", and answered {count_text(len(wait.answered), 'later request')} ({id_list})"
         return (
-            f"{titled(request)} has been waiting for {duration(self.waited_ns(wait))}, since {began}; "
-            f"{heard}{answered}{self._alive()}"
+            f"{titled(request)} has been waiting for {duration(self.waited_ns(wait))}, since {sent_at}; "
+            f"{sent_text}{answered_text}{self._alive()}"
         )
 
     def _alive(self) -> str:
@@ -122,7 +122,7 @@ class Waits:
 
 
 def waits_in(path: Path) -> Waits:
-    """The requests that wait in a capture as it is now.
+    """Returns the requests that wait in a capture as it is now.
 
     Raises:
         CaptureError: it cannot be read.

@@ -1,4 +1,4 @@
-"""The app: `mcpproxy tui`. It only reads capture files, so it may be opened and killed at any time.
+"""The app: `mcpproxy tui`. It only reads capture files, so it can be opened and killed at any time.
 
 To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing else has to change:
 
@@ -8,16 +8,17 @@ To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and a
     ENTRY = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")
 
 The key then appears in the footers, in `?` and in the palette. `capture.reading` has the `index` (the position of each
-entry), the `conversation` (its two sides, what is lost) and the `calls` (latency and outcome, as columns). A thread
-extends it and posts `CaptureGrown` to the screen; a process supplies the rest, and `Checked` announces new findings.
-Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages
-it posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py`
-has everything that screens may use of the app.
+entry), the `conversation` (its two sides and its losses) and the `calls` (latency and outcome, as columns). A thread
+extends it and posts `CaptureGrown` to the screen; a worker process supplies the rest, and `Checked` announces new
+findings.
+Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` has the messages
+it posts. `app.show(row)` shows the traffic at a row, and `app.select(text)` shows only the rows that a filter selects.
+`host.py` declares everything in the app that screens may use.
 
-A widget binds the keys for what it does while it has the focus: `Table`, `Pane`, `Reader`, `Split`, the boxes. A screen
-binds all other keys, in one list, and has a method for each action, which may hand it to a part of the screen, a widget
-or an object such as `Marking`. The screen makes its parts, and gives them all that they need of it; they are not base
-classes.
+Widgets (`Table`, `Pane`, `Reader`, `Split`, the boxes) bind the keys that work only while they have the focus. A screen
+binds all other keys in one list, and has a method for each action. The method may delegate to a part of the screen: a
+widget, or an object such as `Marking`. A screen creates its parts and passes them everything they need; they are not
+base classes.
 
 Text reaches the screen only through `mcpproxy.tui.safe_text` (`SafeText`, `notify`, or `Table` and `Pane` with
 `Span`s), which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
@@ -61,9 +62,9 @@ from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
 
-def _scroll_bar(ground: str) -> dict[str, str]:
-    """The colours of the track of a scroll bar; Textual's own are darker than the screen."""
-    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), ground)
+def _scroll_bar(colour: str) -> dict[str, str]:
+    """The colours of a scroll bar's track; Textual's own are darker than the screen."""
+    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), colour)
 
 
 DARK: Final = Theme(
@@ -112,7 +113,7 @@ class Palette(CommandPalette):
         self.query_one(SearchIcon).icon = "/"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Select no command if the terminal has no room to show one: Textual fails on a list without a visible row."""
+        """Disable the list of commands if the terminal has no room for it: Textual fails if no row of it is visible."""
         if action == "command_list" and not self.query_one(CommandList).scrollable_content_region:
             return False
         return super().check_action(action, parameters)
@@ -139,27 +140,27 @@ class TuiApp(Host):
 
     def __init__(
         self,
-        find: Callable[[], list[Path]],
-        nothing: str,
-        first: Path | None = None,
-        routed: Callable[[], Sequence[RoutedServer]] | None = None,
+        find_captures: Callable[[], list[Path]],
+        empty_text: str,
+        first_path: Path | None = None,
+        routed_servers: Callable[[], Sequence[RoutedServer]] | None = None,
     ) -> None:
         """Create the app.
 
         Args:
-            find: returns the captures to list, newest first.
-            nothing: the text to show if there are none.
-            first: a capture to open at once.
-            routed: returns the servers that clients route through mcpproxy; None to ignore them.
+            find_captures: returns the captures to list, newest first.
+            empty_text: the text to show if there are none.
+            first_path: a capture to open at once.
+            routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
         # If colours are off, Textual would draw in greys on its own background.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
-        self.capture_list = CaptureList(find, routed)
+        self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
         self.keys = bindings.Keys({})
         self.key_queue = KeyQueue(self, super().on_event)
         self.checking = Checking(self._report_checked)
-        self._nothing, self._first = nothing, first
+        self._nothing, self._first = empty_text, first_path
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
@@ -171,7 +172,7 @@ class TuiApp(Host):
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_S)
-        spare_collections()  # each of these holds the interpreter, and so the screen
+        spare_collections()  # each collection blocks the interpreter, and so the screen
         self.keys = bindings.read()
         self.set_keymap(dict(self.keys.keymap))
         self.push_screen(SessionsScreen(self.capture_list, self._nothing))
@@ -210,7 +211,7 @@ class TuiApp(Host):
             return None
         self._opened = (
             reading,
-            StepThread(reading.follow, self._report_growth, lambda why: self._report_failure(path, why)),
+            StepThread(reading.follow, self._report_growth, lambda reason: self._report_failure(path, reason)),
         )
         self.checking.read(reading)
         return OpenCapture(reading)
@@ -220,11 +221,17 @@ class TuiApp(Host):
     ) -> None:
         """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
-            point, way = self._return_point(), self.screen.way() if isinstance(self.screen, TitledScreen) else []
+            return_point, crumbs = (
+                self._return_point(),
+                self.screen.way() if isinstance(self.screen, TitledScreen) else [],
+            )
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
-                self._return_to, self.came_by = point, [crumb.text for crumb in way[1:]] if point is not None else []
+                self._return_to, self.came_by = (
+                    return_point,
+                    [crumb.text for crumb in crumbs[1:]] if return_point is not None else [],
+                )
                 self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
         elif self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed, finding=finding))
@@ -244,11 +251,11 @@ class TuiApp(Host):
         """Go back to the screen below, or to the capture from which this one was opened."""
         self.pop_screen()
         if self._return_to is not None and isinstance(self.screen, SessionsScreen):
-            path, make = self._return_to
+            path, make_screen = self._return_to
             self._return_to, self.came_by = None, ()
             capture = self.open_capture(path)
             if capture is not None:
-                self.push_screen(make(capture))
+                self.push_screen(make_screen(capture))
 
     def return_to(self, target: Screen[None]) -> None:
         """Go back to a screen below; if it is on top already, close its detail."""
@@ -268,7 +275,7 @@ class TuiApp(Host):
         self.push_screen(TrafficScreen(capture))
 
     def _return_point(self) -> tuple[Path, Callable[[OpenCapture], Screen[None]]] | None:
-        """The capture and the screen to return to from another capture."""
+        """Returns the open capture and how to create the current screen again, or None if no entry creates it."""
         if self._opened is None:
             return None
         screen_name = type(self.screen).__name__
@@ -301,7 +308,7 @@ class TuiApp(Host):
             screen.post_message(Checked())
 
     def close_capture(self, path: Path) -> None:
-        """Stop reading a capture, if it is the open one; no screen of it may be shown."""
+        """Stop reading a capture if it is the open one; none of its screens may be shown."""
         if self._opened is not None and self._opened[0].path == path:
             self._close()
 
@@ -310,7 +317,7 @@ class TuiApp(Host):
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
 
     def check_again(self) -> None:
-        """Read and check the open capture again from its beginning, after the process that did so has died."""
+        """Read and check the open capture again from its beginning, after the worker process has died."""
         if self._opened is not None:
             reading = self._opened[0]
             self.checking.drop(reading.findings)
@@ -323,7 +330,7 @@ class TuiApp(Host):
     # ---- keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue what is typed; handle all other events at once."""
+        """Queue keys and pasted text; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.key_queue.enqueue(event)
         else:
@@ -341,7 +348,7 @@ class TuiApp(Host):
             self.push_screen(HelpScreen(word_of(self.screen)))
 
     def push_screen(self, *arguments: Any, **options: Any) -> Any:
-        """Show a screen, as Textual's own method does, without messages: they would cover a prompt for choices."""
+        """Show a screen, and clear all notifications first: they would cover a prompt for choices."""
         self.clear_notifications()
         return super().push_screen(*arguments, **options)
 
@@ -378,15 +385,15 @@ class TuiApp(Host):
             self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette's commands: those of the screen below, then the others; no text in them is from a capture."""
-        word, named = word_of(screen), set[str]()
+        """The palette's commands: those of the screen below, then the others. None of their text is from a capture."""
+        word, listed_actions = word_of(screen), set[str]()
         for node, binding, is_enabled, _ in screen.active_bindings.values():
-            if is_enabled and binding.id and binding.id not in MOVES and binding.action not in named:
-                named.add(binding.action)
+            if is_enabled and binding.id and binding.id not in MOVES and binding.action not in listed_actions:
+                listed_actions.add(binding.action)
                 if not binding.action.startswith(ELSEWHERE):
                     title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
-                    about = help_of(binding.id, word, binding.key) or f"on this screen ({word})"
-                    yield SystemCommand(title, about, partial(self.run_action, binding.action, node))
+                    description = help_of(binding.id, word, binding.key) or f"on this screen ({word})"
+                    yield SystemCommand(title, description, partial(self.run_action, binding.action, node))
         yield SystemCommand("Light", "dark text on a light background", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark background", lambda: self._set_theme(DARK))
         yield SystemCommand("Help  ?", "every key", self.action_help)

@@ -61,7 +61,7 @@ class Host(App[None]):
 
     @abstractmethod
     def close_capture(self, path: Path) -> None:
-        """Stop reading a capture, if it is the open one; no screen of it may be shown."""
+        """Stop reading a capture if it is the open one; none of its screens may be shown."""
 
     @abstractmethod
     def findings(self, path: Path) -> Findings | None:
@@ -69,4 +69,4 @@ class Host(App[None]):
 
     @abstractmethod
     def check_again(self) -> None:
-        """Check the open capture again from its beginning, after the checking process has died."""
+        """Check the open capture again from its beginning, after the worker process has died."""

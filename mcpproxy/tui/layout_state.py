@@ -1,7 +1,7 @@
 """The user's layout: the size of the detail, and the theme, kept for the next start.
 
-A line for each of them, in a file in the state directory that only the user can read. It is a convenience: damaged
-lines are ignored, and if the file cannot be written, the screens continue without it.
+Each has a line in a file in the state directory that only the user can read. The file is a convenience: damaged lines
+are ignored, and if it cannot be written, the screens continue without it.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ STEP: Final = 5
 _FILE: Final = "tui_layout"
 _NAMES: Final = ("below", "beside", "full", "theme")
 _writing: Final = Lock()
-"""Held while the file is read and written, as several threads keep parts of it."""
+"""Held while the file is read and written, because several threads change parts of it."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Layout:
 
 
 def kept_layout() -> Layout:
-    """The layout kept from the last run."""
-    kept, default = _kept(), Layout()
+    """Returns the layout kept from the last run."""
+    values, default = _kept(), Layout()
     return Layout(
-        within(_percent(kept.get("below", ""), default.below)),
-        within(_percent(kept.get("beside", ""), default.beside)),
-        kept.get("full") == "1",
+        within(_percent(values.get("below", ""), default.below)),
+        within(_percent(values.get("beside", ""), default.beside)),
+        values.get("full") == "1",
     )
 
 
@@ -50,7 +50,7 @@ def keep_layout(layout: Layout) -> None:
 
 
 def kept_theme() -> str:
-    """The name of the theme that was chosen last, or an empty text if there is none. The file may contain any text."""
+    """Returns the name of the last chosen theme, or an empty text if there is none. The file may contain any text."""
     return _kept().get("theme", "")
 
 
@@ -76,10 +76,10 @@ def _percent(value: str, default: int) -> int:
 
 
 def within(percent: int) -> int:
-    """The nearest size that is allowed."""
+    """Returns the nearest allowed size."""
     return max(SMALLEST, min(percent, MAX_DETAIL_PERCENT))
 
 
 def resized(percent: int, by: int) -> int:
-    """The next larger or smaller size."""
+    """Returns the next larger or smaller size."""
     return within(percent + by * STEP)

@@ -1,4 +1,4 @@
-"""Pointing: the terms of a filter that the row at the cursor offers, the most specific first."""
+"""Pointing: the filter terms that match the row at the cursor, the most specific first."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,21 +21,23 @@ class Term(NamedTuple):
     """Its subject, in one word."""
 
 
-def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term]:
-    """The terms that select a row; reads the file, so do not call it in the drawing thread.
+def terms_of(reading: Reading, row: int, response_row: int | None = None) -> list[Term]:
+    """Returns the terms that select a row. Reads the file, so do not call it in the drawing thread.
 
     Args:
         reading: the capture.
         row: the row.
-        answer: the row of the response, if the row is that of an exchange: then terms for its outcome are offered, too.
+        response_row: the row of the response if the row shows an exchange, to include terms for its outcome.
     """
     terms = list(dict.fromkeys(_terms(reading, row)))
-    if answer is None:
+    if response_row is None:
         return terms
-    outcome = [term for term in _terms(reading, answer) if term.about in ("status", "rule") and term not in terms]
+    outcome_terms = [
+        term for term in _terms(reading, response_row) if term.about in ("status", "rule") and term not in terms
+    ]
     return [
         *(term for term in terms if term.about != "side"),
-        *outcome,
+        *outcome_terms,
         *(term for term in terms if term.about == "side"),
     ]
 
@@ -46,11 +48,11 @@ def _terms(reading: Reading, row: int) -> Iterator[Term]:
     message = message_at(reading, row, item) if isinstance(item, Frame) else None
     if entry.dir is None:
         return
-    call = reading.kinds.all[reading.calls.kind[number]] if number is not None else None
-    if call is not None and not call.is_rest:
-        if call.name is not None:
-            yield Term(f"name:{pattern(call.name)}", NAMES.get(call.method, "name"))
-        yield Term(f"method:{pattern(call.method)}", "method")
+    kind = reading.kinds.all[reading.calls.kind[number]] if number is not None else None
+    if kind is not None and not kind.is_rest:
+        if kind.name is not None:
+            yield Term(f"name:{pattern(kind.name)}", NAMES.get(kind.method, "name"))
+        yield Term(f"method:{pattern(kind.method)}", "method")
     elif isinstance(message, Notification | Request):
         yield Term(f"method:{pattern(message.method)}", "method")
     if isinstance(message, Response):

@@ -1,7 +1,8 @@
-"""Where copied text goes: through the terminal into the clipboard, or into a private file if that cannot work.
+"""Where copied text goes: through the terminal to the clipboard, or to a private file if that is not possible.
 
-A terminal does not say whether it accepts text for the clipboard (OSC 52). A few are known not to; on all others, the
-user can choose the file. There is one such file; each copy replaces the last, as in a clipboard.
+A terminal does not say whether it accepts text for the clipboard (OSC 52). A few terminals are known not to accept it;
+on all others, the user can choose the file instead. There is only one such file: each copy replaces the previous one,
+as in a clipboard.
 """
 
 import os
@@ -30,7 +31,7 @@ def has_clipboard(variables: Mapping[str, str] = os.environ) -> bool:
 
 
 def copy(app: App[None], form: CopyForm) -> None:
-    """Put text into the clipboard, or into the file if that cannot work or the user wants it, and notify the user."""
+    """Copy text to the clipboard, or to the file if that is not possible or the user prefers it; notify the user."""
     amount = f"{form.word}, {size(len(form.text.encode()))}"
     if form.fits and not form.to_file and has_clipboard():
         to_clipboard(app, form.text)
@@ -41,8 +42,8 @@ def copy(app: App[None], form: CopyForm) -> None:
     except OSError as error:
         notify(app, f"cannot write {amount}, to a file: {error.strerror or error}", bad=True)
         return
-    why = "" if form.to_file else "too large for the clipboard: " if not form.fits else "no clipboard here: "
-    notify(app, f"{why}wrote {amount}, to {path}")
+    prefix = "" if form.to_file else "too large for the clipboard: " if not form.fits else "no clipboard here: "
+    notify(app, f"{prefix}wrote {amount}, to {path}")
 
 
 def write_copied(text: str) -> Path:
@@ -56,13 +57,13 @@ def write_copied(text: str) -> Path:
         raise OSError(0, "your home directory is not known")
     path = Path(folder, NAME)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{NAME}-", dir=path.parent)
+    handle, temporary_name = tempfile.mkstemp(prefix=f".{NAME}-", dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text + "\n")
-        Path(name).replace(path)
+        Path(temporary_name).replace(path)
     except BaseException:
         with suppress(OSError):
-            Path(name).unlink()
+            Path(temporary_name).unlink()
         raise
     return path

@@ -1,6 +1,7 @@
 """Copy forms: a row as JSON, as raw text, as the line that `show --json` prints, or as a command that sends it again.
 
-`mcpproxy.wording.resending` writes them. JSON and raw text are not quoted for a shell, and have a remark that says so.
+`mcpproxy.wording.json_lines` writes the line, and `mcpproxy.wording.resending` the other forms. JSON and raw text are
+not quoted for a shell, and have a remark that says so.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from mcpproxy.wording.resending import Posted, command, posted_by, pretty, raw_t
 from mcpproxy.wording.units import size
 
 MAX_CLIPBOARD_BYTES: Final = 74_000
-"""How many bytes common terminals accept into the clipboard at once."""
+"""The maximum size, in bytes, of a text that common terminals accept for the clipboard."""
 MAX_COPIED_ROW_BYTES: Final = 2 << 20
 """The maximum size, in bytes, of a row that is copied to a file; a larger row needs an export."""
 
@@ -30,22 +31,22 @@ class CopyForm(NamedTuple):
     key: str
     """The key that chooses it."""
     word: str
-    """Its name."""
+    """The name of the form."""
     text: str
-    """Empty if the row cannot be copied in this form."""
+    """The copied text; empty if the row cannot be copied in this form."""
     remark: str = ""
-    """A caveat about it."""
+    """A caveat for the user."""
     to_file: bool = False
     """Whether the user wants a file instead of the clipboard."""
 
     @property
     def fits(self) -> bool:
-        """Whether common terminals accept it into the clipboard."""
+        """Whether common terminals accept the text for the clipboard."""
         return len(self.text.encode()) <= MAX_CLIPBOARD_BYTES
 
 
 def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
-    """The ways to copy a row; reads the file, so do not call it in the drawing thread."""
+    """Returns the ways to copy a row. Reads the file, so do not call it in the drawing thread."""
     entry = reading.index.entry(row)
     if entry.size > MAX_COPIED_ROW_BYTES:
         return [CopyForm("", "", "", f"{size(entry.size)}: too large to copy; e exports to a file")]
@@ -74,7 +75,7 @@ def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
 
 
 def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
-    """How to resend a message in a session of its own; for a response, its request."""
+    """Returns how to resend a message in a session of its own; for a response, how to resend its request."""
     partner = reading.partner(row)
     if frame.dir == "s2c" and partner is not None:
         request = (
@@ -83,18 +84,18 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
         if not isinstance(request, Frame) or request.dir != "c2s":
             return []
         row, frame = partner, request
-    before = _initialize(reading, row)
-    started = None if before is None else _posted(reading, before)
-    made = command(reading.index.header.members, frame, _posted(reading, frame), before, started)
-    if made is None:
+    initialize = _initialize(reading, row)
+    initialize_post = None if initialize is None else _posted(reading, initialize)
+    resending = command(reading.index.header.members, frame, _posted(reading, frame), initialize, initialize_post)
+    if resending is None:
         return []
-    open_until = "; Ctrl-D ends it" if made.is_open else ""
-    replace = "; replace what is in <…>" if made.has_placeholders else ""
-    return [CopyForm("c", made.word, made.text, f"{_PLAIN}{open_until}{replace}")]
+    ctrl_d_hint = "; Ctrl-D ends it" if resending.is_open else ""
+    placeholder_hint = "; replace what is in <…>" if resending.has_placeholders else ""
+    return [CopyForm("c", resending.word, resending.text, f"{_PLAIN}{ctrl_d_hint}{placeholder_hint}")]
 
 
 def _initialize(reading: Reading, row: int) -> Frame | None:
-    """The request with which the session of a row began, before that row, if it is small enough to be copied."""
+    """Returns the `initialize` request of a row's session; None if it did not come before the row or is too large."""
     calls, session = reading.calls, reading.session
     if row >= reading.understood:
         return None
@@ -102,10 +103,12 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
         number for number, call in enumerate(reading.kinds.all) if (call.side, call.method) == ("client", "initialize")
     }
     rows = (calls.request[number] for number, kind in enumerate(calls.kind) if kind in kinds)
-    found = max((one for one in rows if one < row and session(one) == session(row)), default=None)
-    if found is None or reading.index.entry(found).size > MAX_CLIPBOARD_BYTES:
+    initialize_row = max(
+        (candidate for candidate in rows if candidate < row and session(candidate) == session(row)), default=None
+    )
+    if initialize_row is None or reading.index.entry(initialize_row).size > MAX_CLIPBOARD_BYTES:
         return None
-    item = reading.index.read_item(found)
+    item = reading.index.read_item(initialize_row)
     return item if isinstance(item, Frame) else None
 
 

@@ -19,23 +19,23 @@ STEP: Final = 256 << 10
 
 
 class Export:
-    """An export of some rows of a capture to a file, which is deleted if it is not completed."""
+    """An export of some rows of a capture to a file, which is deleted if the export does not complete."""
 
-    def __init__(self, capture: Path, rows: Sequence[int], place: Path) -> None:
+    def __init__(self, capture: Path, rows: Sequence[int], target: Path) -> None:
         """Create the file.
 
         Args:
-            capture: the capture.
+            capture: the path of the capture.
             rows: the rows to export, ascending.
-            place: the file; it must not exist.
+            target: the file; it must not exist.
 
         Raises:
             OSError: it cannot be created.
         """
-        self.place = place
+        self.place = target
         self.rows = rows
         self.written = 0
-        """How many rows are written."""
+        """How many rows have been written."""
         self.has_ended = False
         self._tail = Tail(capture, in_records=True)
         self._wall_ns = wall_of(self._tail.header)
@@ -43,7 +43,7 @@ class Export:
         self._last: Record | None = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._file = os.fdopen(os.open(place, flags, 0o600), "wb")
+            self._file = os.fdopen(os.open(target, flags, 0o600), "wb")
         except OSError:
             self._tail.close()
             raise
@@ -77,7 +77,7 @@ class Export:
         return not is_over
 
     def abandon(self) -> None:
-        """Delete the file, unless everything is written."""
+        """Stop, and delete the file, unless all rows have been written."""
         if not self.has_ended:
             self.has_ended = True
             self._tail.close()

@@ -51,12 +51,12 @@ class ListedCapture:
 
     @property
     def began_ns(self) -> int:
-        """When the session took place: by its header, or else by the file; an imported capture may be much younger."""
+        """When the session began: from the header, or else from the file. An imported file can be much newer."""
         wall_ns = self.summary.wall_ns if self.summary is not None else None
         return self._file_ns if wall_ns is None else wall_ns
 
     def begin(self) -> None:
-        """Load whatever is available immediately: a cached summary, or the header."""
+        """Load what is available immediately: a cached summary, or the header."""
         try:
             self._begin()
         finally:
@@ -100,7 +100,7 @@ class ListedCapture:
         return bool(items)
 
     def close(self) -> None:
-        """Close its files and stop reading it."""
+        """Stop reading it, and close its files."""
         self.is_summed = True
         if self._sum is not None:
             self._sum[0].close()
@@ -111,25 +111,27 @@ class CaptureList:
     """Every capture, newest first, with the summaries so far."""
 
     def __init__(
-        self, find: Callable[[], list[Path]], routed: Callable[[], Sequence[RoutedServer]] | None = None
+        self,
+        find_captures: Callable[[], list[Path]],
+        routed_servers: Callable[[], Sequence[RoutedServer]] | None = None,
     ) -> None:
-        """Create a list that has not searched yet.
+        """Create an empty list; the first step searches for captures.
 
         Args:
-            find: returns the captures, newest first.
-            routed: returns the servers that clients route through mcpproxy; None to ignore them.
+            find_captures: returns the captures, newest first.
+            routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
         self.captures: list[ListedCapture] = []
         self.has_looked = False
         """Whether the first search is complete."""
         self.is_paused = False
-        """Whether the list is hidden; it then does no work, so that the visible screen has the processor."""
+        """Whether the list is hidden. A hidden list does no work, and leaves the processor to the visible screen."""
         self.in_view: Sequence[ListedCapture] = ()
         """The visible captures, which are read before all others."""
         self.unrecorded_servers: Sequence[RoutedServer] = ()
         """The routed servers that have no capture yet."""
-        self._find = find
-        self._routed = routed
+        self._find = find_captures
+        self._routed = routed_servers
         self._next_routed = 0.0
         self._known: dict[Path, ListedCapture] = {}
         self._next_look = 0.0
@@ -140,12 +142,12 @@ class CaptureList:
         """Search for captures, or read part of one; returns False if there is nothing to do yet."""
         if self.is_paused:
             return False
-        began = time.monotonic()
-        if began >= self._next_look:
+        start_s = time.monotonic()
+        if start_s >= self._next_look:
             is_new = self._scan()
-            ended = time.monotonic()
+            end_s = time.monotonic()
             # With many captures, or on a slow disk, a search takes longer than the interval.
-            self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
+            self._next_look = end_s + max(FIND_S, FIND_SHARE * (end_s - start_s))
             return is_new or bool(self.captures)
         in_view = list(self.in_view)
         for capture in in_view:
@@ -164,28 +166,31 @@ class CaptureList:
                 is_busy = capture.step() or is_busy
         if is_busy:
             return True
-        unread = next((capture for capture in self.captures if not (capture.is_summed or capture.is_live)), None)
-        if unread is not None:
-            unread.step()
-        return unread is not None
+        unread_capture = next(
+            (capture for capture in self.captures if not (capture.is_summed or capture.is_live)), None
+        )
+        if unread_capture is not None:
+            unread_capture.step()
+        return unread_capture is not None
 
     def _read_in_view(self, in_view: Sequence[ListedCapture]) -> bool:
-        """Read a little of the visible captures in turn, so that a large one holds up no other.
+        """Read a little of the visible captures in turn; a large one thus does not delay the others.
 
-        Returns False if there is nothing to read, and now and then if that takes long, so that the others can begin.
+        Returns False if there is nothing to read. If reading takes long, it also returns False after every second step,
+        to let the other captures begin.
         """
-        unread = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
-        self._turn = self._turn + 1 if unread else 0
-        if not unread:
+        unread_captures = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
+        self._turn = self._turn + 1 if unread_captures else 0
+        if not unread_captures:
             return False
-        unread[self._turn % len(unread)].step()
+        unread_captures[self._turn % len(unread_captures)].step()
         return self._turn < PATIENCE or self._turn % 2 == 0
 
-    def set_tally(self, path: Path, counted: Tally) -> None:
+    def set_tally(self, path: Path, finding_tally: Tally) -> None:
         """Store the number of findings of a capture."""
         capture = self._known.get(path)
         if capture is not None:
-            capture.tally = counted
+            capture.tally = finding_tally
 
     def close(self) -> None:
         """Close all files."""
@@ -217,16 +222,18 @@ class CaptureList:
         if self._routed is None or now < self._next_routed:
             return False
         self._next_routed = now + CLIENTS_S
-        heard = {capture.server for capture in self.captures} | {capture.path.parent.name for capture in self.captures}
-        before, self.unrecorded_servers = (
+        recorded_names = {capture.server for capture in self.captures} | {
+            capture.path.parent.name for capture in self.captures
+        }
+        previous_servers, self.unrecorded_servers = (
             self.unrecorded_servers,
-            [server for server in self._routed() if server.name not in heard],
+            [server for server in self._routed() if server.name not in recorded_names],
         )
-        return list(before) != self.unrecorded_servers
+        return list(previous_servers) != self.unrecorded_servers
 
 
 def _time_of(path: Path) -> int:
-    """The time in the name of a file, or else of its last write."""
+    """Returns the time in the name of a file, or else the time of its last write."""
     try:
         return timegm(time.strptime(path.name[: len("20261120T101500Z")], STAMP_FORM)) * 1_000_000_000
     except ValueError:

@@ -1,4 +1,4 @@
-"""Fills the columns of a capture in the worker, and knows which of their cells have changed.
+"""Fills the columns of a capture in the worker, and tracks which of their cells have changed.
 
 New cells at the end of a column are recognised by its length; earlier cells are sent again if they have changed.
 """
@@ -35,7 +35,7 @@ MAX_UNUSUAL_MESSAGES: Final = 1_000_000
 
 
 class ColumnFiller:
-    """The columns of one capture, and what else is reported about its rows and calls."""
+    """The columns of one capture, and everything else that is reported about its rows and calls."""
 
     def __init__(self) -> None:
         """Start without rows."""
@@ -45,7 +45,7 @@ class ColumnFiller:
         self.seqs = Numbers()
         """By row: the number of its record."""
         self.unjoined = 0
-        """Messages that span lines, but are shown as separate lines."""
+        """The number of messages that span lines, but are shown as separate lines."""
         self._places: dict[int, int] = {}
         """How many unusual messages each row of this batch has."""
         self._sent = dict.fromkeys((CALLS, SETTLED, BEGUN, OF_ROWS, CHANGED, USUAL), 0)
@@ -57,7 +57,7 @@ class ColumnFiller:
 
     @property
     def new_kinds(self) -> int:
-        """The first kind of request that has not been sent."""
+        """The number of the first kind of request that has not been sent."""
         return self._sent[USUAL]
 
     def add_row(self, seq: int) -> None:
@@ -72,12 +72,15 @@ class ColumnFiller:
         self.columns.call_of.append(NONE)
 
     def row_of(self, seq: int, row: int) -> int:
-        """The row of a record that is at or before a given row; a given row of NONE means the last one."""
+        """Returns the row of a record that is in `row` or above it; `NONE` means the last row.
+
+        Returns `row` itself if the record has no row.
+        """
         seqs = self.seqs
         if not seqs or seqs.last == seq:
             return row if row != NONE else len(seqs) - 1
-        at = seqs.position_of(seq)
-        return row if at is None else at
+        known_row = seqs.position_of(seq)
+        return row if known_row is None else known_row
 
     # ---- changes
 
@@ -106,23 +109,23 @@ class ColumnFiller:
 
     def add_unusual(self, row: int, unusual: UnusualMessage) -> None:
         """Add a message that its row alone does not show, for filters."""
-        place = self._places.get(row, 0)
+        position = self._places.get(row, 0)
         if len(self.columns._unusual) >= MAX_UNUSUAL_MESSAGES:
             return
-        self._places[row] = place + 1
-        self._unusual.append(self.columns.add_unusual(row, place, unusual))
+        self._places[row] = position + 1
+        self._unusual.append(self.columns.add_unusual(row, position, unusual))
         self.mark(row, UNUSUAL)
         if row < len(self.columns.call_of) - 1:
             self.change_row(row)
 
     def join(self, first: int, last: int, *, is_counted: bool) -> bool:
-        """Record that the rows from one to another are one message; returns whether there was room for it.
+        """Record that a range of rows is one message; returns whether there was room for it.
 
         Args:
             first: its first row.
             last: its last row.
-            is_counted: whether to count the message if there was no room; other messages of the same lines are counted
-                already.
+            is_counted: whether to count the message if there was no room; False if another message of the same lines
+                has been counted.
         """
         if len(self.columns._joined) >= SPANNING:
             self.unjoined += is_counted
@@ -132,10 +135,10 @@ class ColumnFiller:
             self._joined.append(word)
         return True
 
-    # ---- what has changed
+    # ---- sending
 
     def batches(self) -> Iterator[bytes]:
-        """What has changed since the last time, as parts of batches that are not too large."""
+        """Yields everything that has changed since the last call, as the parts of batches of limited size."""
         parts, size = list[bytes](), 0
         for part in self._parts():
             if size + len(part) > MAX_BATCH_BYTES:
@@ -157,11 +160,11 @@ class ColumnFiller:
                 yield word_part(group, words[first : first + AT_ONCE])
         yield from self._changed(OF_ROWS, self._rows, len(columns.call_of))
         yield from self._changed(CHANGED, (), len(columns.changed_rows))
-        for changed in (self._usual, self._calls, self._unusual, self._joined, self._rows, self._places):
-            changed.clear()
+        for changes in (self._usual, self._calls, self._unusual, self._joined, self._rows, self._places):
+            changes.clear()
 
-    def _changed(self, group: int, earlier: Collection[int], length: int) -> Iterator[bytes]:
-        """The changed cells of a group, and its new ones."""
-        for first, last in runs(chain(sorted(earlier), range(self._sent[group], length))):
+    def _changed(self, group: int, changed_places: Collection[int], length: int) -> Iterator[bytes]:
+        """Yields the changed cells of a group, and its new cells."""
+        for first, last in runs(chain(sorted(changed_places), range(self._sent[group], length))):
             yield self.columns.part(group, first, last)
         self._sent[group] = length

@@ -23,7 +23,7 @@ MARKS: Final = 4_000_000
 WAITING: Final = 10_000
 """The maximum number of findings kept for rows that are not yet in the index."""
 COUNTED: Final = 63
-"""The number up to which the findings in a row are counted."""
+"""The maximum count of findings in a row; further ones are not counted."""
 LEVELS: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
 """How each level is drawn."""
 SIGNS: Final = {Level.NOTE: "·", Level.WARNING: "!", Level.ERROR: "✗"}
@@ -44,15 +44,15 @@ class Findings:
         self.kept: list[Finding] = []
         """The first `MAX_FINDINGS_WITH_TEXT`, in the order in which the rules reported them."""
         self.counts: Counter[tuple[Level, str]] = Counter()
-        """All of them, by level and rule."""
+        """How many findings there are, by level and rule."""
         self.tally = Tally()
-        """All of them, by level; for a capture that is not shown, findings are only counted."""
+        """How many findings there are, by level; the only count for a capture that is not shown."""
         self.checked = 0
-        """How many rows were checked."""
+        """How many rows have been checked."""
         self.has_caught_up = False
-        """Whether those were all rows when the worker last looked."""
+        """Whether the worker had checked all rows when it last looked."""
         self.has_ended = False
-        """Whether everything was checked, and no more will follow."""
+        """Whether everything has been checked, and nothing will follow."""
         self.trouble = ""
         """Why checking stopped, if it did."""
         self.faults: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Findings:
         return self._index.entry_of_seq(finding.frame) if self._index is not None else None
 
     def at(self, row: int) -> tuple[Level | None, int]:
-        """The worst level in a row, and the number of findings, 63 at most."""
+        """The worst level in a row, and the number of its findings, at most `COUNTED`."""
         mark = self._worst[row] if row < len(self._worst) else 0
         return (Level(mark >> 6), mark & COUNTED) if mark else (None, 0)
 
@@ -94,7 +94,7 @@ class Findings:
         return self._kept_at.get(row, [])
 
     def next_wrong(self, row: int, by: int) -> int | None:
-        """The nearest row after another, or before it, with a warning or an error.
+        """The nearest row with a warning or an error, after or before another row.
 
         Args:
             row: the row to start from; -1 to start before the first.
@@ -103,8 +103,8 @@ class Findings:
         if by > 0:
             match = _WRONG.search(self._worst, row + 1)
             return match.start() if match is not None else None
-        before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
-        return before if before >= 0 else None
+        row_before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
+        return row_before if row_before >= 0 else None
 
     # ---- additions, from the thread that receives the worker's output
 
@@ -122,18 +122,18 @@ class Findings:
         self._mark(rule, level, frame, None)
 
     def settle(self) -> None:
-        """Place the findings that came before their rows; called by the thread that has found more rows."""
+        """Place the findings that came before their rows; called by the thread that adds rows to the index."""
         with self._placing:
             if not self._waiting or not self._index:
                 return
             last = self._index.entry(len(self._index) - 1).seq
-            ripe = [one for one in self._waiting if one[2] <= last]
-            self._waiting = [one for one in self._waiting if one[2] > last]
-            for one in ripe:
-                self._place(*one)
+            placeable = [entry for entry in self._waiting if entry[2] <= last]
+            self._waiting = [entry for entry in self._waiting if entry[2] > last]
+            for entry in placeable:
+                self._place(*entry)
 
     def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
-        # The lock is held from the search for the row to the end: otherwise the row could be found, and `settle`
+        # The lock is held from the search for the row to the end. Otherwise the row could be added, and `settle`
         # called, in between.
         with self._placing:
             self._place(rule, level, frame, finding)
@@ -155,7 +155,7 @@ class Findings:
         insert(rows, row)
         if row >= len(self._worst):
             self._worst.extend(bytes(row + 1 - len(self._worst)))
-        worst, count = self._worst[row] >> 6, self._worst[row] & COUNTED
-        self._worst[row] = max(worst, level) << 6 | min(count + 1, COUNTED)
+        worst_level, count = self._worst[row] >> 6, self._worst[row] & COUNTED
+        self._worst[row] = max(worst_level, level) << 6 | min(count + 1, COUNTED)
         if row < self.checked:
             self.late.append(row)

@@ -1,4 +1,4 @@
-"""HTTP exchanges of one capture: the status, the events and the rows of each, by its number, in eighteen bytes.
+"""HTTP exchanges of one capture: the status, the number of events and the rows of each, in 18 bytes per exchange.
 
 The row of an ordinary response also shows what the lines about its stream say, so those lines can be left out: an HTTP
 session then reads like one over stdio.
@@ -37,7 +37,7 @@ class HttpExchanges:
         self._status, self._events = array("H"), array("I")
         self._rows = tuple(array("I") for _ in _STAGES)
         self._gets: dict[int, None] = {}
-        """Open exchanges without a message to the server: no response has a row there."""
+        """Open GET exchanges. They carry no MCP request, so their streams are not shown by the row of a response."""
         self._answered: set[int] = set()
         """Open exchanges on whose streams a response has come."""
 
@@ -47,7 +47,7 @@ class HttpExchanges:
         return self._status, *self._rows, self._events
 
     def answer(self, number: int | None) -> HttpAnswer | None:
-        """How an exchange was answered, or None if that is not known."""
+        """How an exchange was answered, or None if it is not known."""
         if number is None or number >= len(self._events) or not self._status[number]:
             return None
         return HttpAnswer(self._status[number], self._events[number])
@@ -63,12 +63,12 @@ class HttpExchanges:
             self._answered.add(number)
 
     def rows(self, number: int) -> list[int]:
-        """The rows of the records of an exchange, the last of each stage."""
-        known = [rows[number] for rows in self._rows if 0 <= number < len(rows)]
-        return sorted(row for row in known if row != _NO_ROW)
+        """The rows of an exchange's records: for each stage, the last one."""
+        stage_rows = [rows[number] for rows in self._rows if 0 <= number < len(rows)]
+        return sorted(row for row in stage_rows if row != _NO_ROW)
 
     def on_record(self, row: int, record: Record) -> None:
-        """Record what the record in a row says about its exchange."""
+        """Store what the record in a row says about its exchange."""
         number = record.members.get("exchange")
         if type(number) is not int or number < 0:
             return
@@ -107,9 +107,9 @@ class HttpExchanges:
         if number >= MAX_STORED_EXCHANGES:
             return False
         if number >= len(self._events):
-            missing = number + 1 - len(self._events)
-            self._status.frombytes(bytes(2 * missing))
+            missing_count = number + 1 - len(self._events)
+            self._status.frombytes(bytes(2 * missing_count))
             for rows in self._rows:
-                rows.frombytes(b"\xff" * (4 * missing))
-            self._events.frombytes(bytes(4 * missing))
+                rows.frombytes(b"\xff" * (4 * missing_count))
+            self._events.frombytes(bytes(4 * missing_count))
         return True

@@ -1,7 +1,7 @@
-"""Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and reports changes.
+"""Interpreting: the worker fills the columns of a capture from the steps of its reading, and reports changes.
 
-The cells of calls and of messages are written by modules of their own. Facts about a capture as a whole are sent as
-JSON, if they have changed.
+`call_cells.py` and `message_cells.py` write the cells. Facts about the capture as a whole are sent as JSON when they
+have changed.
 """
 
 from collections.abc import Iterator
@@ -30,18 +30,18 @@ KINDS_AT_ONCE: Final = 100
 class Interpreter:
     """Fills the columns of one capture, step by step."""
 
-    def __init__(self, reading: Reading, most: int) -> None:
+    def __init__(self, reading: Reading, max_rows: int) -> None:
         """Start without rows.
 
         Args:
-            reading: has the state of the conversation.
-            most: how many rows, and how many calls, have columns.
+            reading: the reading of the capture, which keeps the state of the conversation.
+            max_rows: the maximum number of rows, and of calls, that have columns.
         """
-        self._reading, self._most = reading, most
+        self._reading, self._most = reading, max_rows
         self._filler = ColumnFiller()
-        self._calls, self._messages = CallCells(self._filler, most), MessageCells(self._filler)
+        self._calls, self._messages = CallCells(self._filler, max_rows), MessageCells(self._filler)
         self._is_cut = False
-        """Whether there are more rows than are kept; those left out may hold responses."""
+        """Whether rows above the limit were left out; they may contain responses."""
         self._losses: list[Loss] = []
         self._peers: dict[int, tuple[Peer | None, Peer | None, str | None]] = {}
         self._new_peers: list[dict[str, Any]] = []
@@ -78,13 +78,13 @@ class Interpreter:
             self._note_loss(entry)
 
     def _note_loss(self, record: Frame | Record) -> None:
-        """Record which records are missing, by a gap record or by skipped numbers."""
+        """Record which records are missing, as a gap record or skipped numbers show."""
         first, last = record.seq - record.skipped, record.seq - 1
         if isinstance(record, Record) and record.rec == "gap":
-            span = lost_range(record)
-            if span is None:
+            missing_range = lost_range(record)
+            if missing_range is None:
                 return
-            first, last = span
+            first, last = missing_range
             # Records with later numbers may come first, and have revealed the gap already.
             self._losses = [loss for loss in self._losses if not first <= loss.first <= loss.last <= last]
         if len(self._losses) < LOSSES:
@@ -99,14 +99,14 @@ class Interpreter:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
             self._peers[session.number] = peers
-            self._new_peers.append({"session": session.number, "peers": [_cut(what) for what in peers]})
+            self._new_peers.append({"session": session.number, "peers": [_cut(value) for value in peers]})
 
     def news(self, job: int, read_bytes: int, *, has_ended: bool) -> Iterator[dict[str, Any] | Batch]:
-        """What has changed since the last time: the facts to send as JSON, and then the cells.
+        """Yields what has changed since the last call: the facts to send as JSON, and then the cells.
 
         Args:
             job: the number of the capture.
-            read_bytes: how much of it was read.
+            read_bytes: how many bytes of it have been read.
             has_ended: whether nothing more will change.
         """
         filler = self._filler
@@ -120,19 +120,19 @@ class Interpreter:
         if state != self._told:
             yield {name: value for name, value in state.items() if self._told.get(name) != value}
             self._told = state
-        rows, last_seq = filler.columns.understood, filler.seqs.last
-        batch = Batch(job, rows, last_seq, read_bytes, has_ended=False)
-        last = b""
+        row_count, last_seq = filler.columns.understood, filler.seqs.last
+        batch = Batch(job, row_count, last_seq, read_bytes, has_ended=False)
+        pending_parts = b""
         for parts in filler.batches():
-            if last:
-                yield batch._replace(parts=last)
-            last = parts
-        if last or has_ended or read_bytes != self._read_bytes:
-            yield batch._replace(has_ended=has_ended, parts=last)
+            if pending_parts:
+                yield batch._replace(parts=pending_parts)
+            pending_parts = parts
+        if pending_parts or has_ended or read_bytes != self._read_bytes:
+            yield batch._replace(has_ended=has_ended, parts=pending_parts)
         self._read_bytes = read_bytes
 
     def _state(self) -> dict[str, Any]:
-        """What is known about the conversation as a whole, as JSON."""
+        """Returns what is known about the conversation as a whole, as JSON."""
         about = self._reading.capture._replace(t_ns=0)
         return {
             "about": [_cut(value) for value in about],
@@ -144,7 +144,7 @@ class Interpreter:
 
 
 def _cut(value: object) -> object:
-    """What a peer says about itself, cut to the limit."""
+    """Returns a value that a peer sent, with its texts cut to the limit."""
     if isinstance(value, tuple):
-        return [_cut(text) for text in value]
+        return [_cut(item) for item in value]
     return value[:MAX_PEER_TEXT_CHARS] if isinstance(value, str) else value

@@ -1,8 +1,8 @@
 """Latencies: how long the responses to each kind of request took; a thread counts them from the columns of a reading.
 
-It counts as the SQL views do: a response counts unless it is interim or its request was cancelled before; an error
-is a JSON-RPC error, a tool error, or a failed HTTP exchange. Nothing is counted twice, so a growing capture costs only
-the new calls.
+It counts as the SQL views do: a response counts unless it is interim or its request had been cancelled; an error
+is a JSON-RPC error, a tool error, or a failed HTTP exchange. Nothing is counted twice, so in a growing capture, only
+new calls cost time.
 """
 
 import time
@@ -22,17 +22,17 @@ REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
 """How many calls are counted per step: a few milliseconds."""
 ROWS_AT_ONCE: Final = 50
-"""How many rows are written per step."""
+"""How many rows are updated per step."""
 REPORT_S: Final = 0.25
 """The seconds between updates of rows while there is more to count."""
 
-_ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.RESULT})
+_ANSWERED: Final = frozenset(OUTCOMES.index(outcome) for outcome in ERRORS | {Outcome.RESULT})
 _FAILED: Final = OUTCOMES.index(Outcome.FAILED)
-_ERRORS: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.FAILED})
+_ERRORS: Final = frozenset(OUTCOMES.index(outcome) for outcome in ERRORS | {Outcome.FAILED})
 
 
 class Figures(NamedTuple):
-    """One kind of request."""
+    """The figures of one kind of request."""
 
     number: int
     call: CallKind
@@ -49,7 +49,7 @@ class Figures(NamedTuple):
     """Its distribution: counts by power of two."""
     abandoned: int = 0
     slowest: int | None = None
-    """The call with the longest latency, the first of several with the same latency; None without responses."""
+    """The call with the longest latency, or the first of several such calls; None if there are no responses."""
     late: int = 0
     """Requests that were answered after they had been cancelled."""
 
@@ -68,14 +68,14 @@ class Distribution(NamedTuple):
 
 
 class Latencies:
-    """Counts latencies. One thread steps; others read `rows` and `distribution`."""
+    """Counts latencies. One thread calls `step`; others read `rows` and `distribution`."""
 
     def __init__(self, reading: Reading) -> None:
         """Start without counts."""
         self.rows: list[Figures] = []
-        """By the number of the kind."""
+        """The figures, by the number of the kind."""
         self.distribution: Distribution | None = None
-        """More about the chosen kind."""
+        """The distribution of the chosen kind."""
         self._reading = reading
         self._kind: int | None = None
         self._requests = self._settled = self._traced = 0
@@ -84,7 +84,7 @@ class Latencies:
         self._abandoned: Counter[int] = Counter()
         self._durations: dict[int, Durations] = {}
         self._left: set[int] = set()
-        """The errors whose exchange was cancelled."""
+        """The failed calls that were also cancelled."""
         self._given_up: set[int] = set()
         """The calls that were abandoned."""
         self._late: set[int] = set()
@@ -98,7 +98,7 @@ class Latencies:
 
     @property
     def counted(self) -> int:
-        """How many calls are counted."""
+        """How many calls have been counted."""
         return self._settled
 
     def choose(self, number: int | None) -> None:
@@ -119,9 +119,9 @@ class Latencies:
         for kind, count in Counter(kinds).items():
             self._calls[kind] += count
             self._stale.add(kind)
-        settled = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
-        self._settled += len(settled)
-        for number in settled:
+        settled_calls = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
+        self._settled += len(settled_calls)
+        for number in settled_calls:
             kind, outcome = calls.kind[number], calls.outcome[number]
             if calls.abandoned_ns[number] >= 0 and number not in self._given_up:
                 self._given_up.add(number)
@@ -149,7 +149,7 @@ class Latencies:
             if outcome in _ERRORS:
                 self._errors[kind] += 1
             self._stale.add(kind)
-        return bool(kinds or settled)
+        return bool(kinds or settled_calls)
 
     def _write(self) -> bool:
         """Update some outdated rows."""
@@ -160,7 +160,7 @@ class Latencies:
         for number in numbers:
             durations = self._durations.get(number, _EMPTY)
             p50, p90, p95, p99 = durations.quantiles(0.5, 0.9, 0.95, 0.99)
-            most = durations.most if durations.count else None
+            max_ns = durations.most if durations.count else None
             counts = self._calls[number], self._errors[number], durations.count
             rows[number] = Figures(
                 number,
@@ -170,7 +170,7 @@ class Latencies:
                 p90,
                 p95,
                 p99,
-                most,
+                max_ns,
                 durations.octaves(),
                 self._abandoned[number],
                 self._slowest.get(number),
@@ -187,7 +187,7 @@ class Latencies:
             return False
         if self._course[0] != kind:
             self._course, self._traced = (kind, DurationsOverTime()), 0
-        course, end = self._course[1], min(self._settled, self._traced + REQUESTS_AT_ONCE)
+        over_time, end = self._course[1], min(self._settled, self._traced + REQUESTS_AT_ONCE)
         if (
             self._traced == end
             and self.distribution is not None
@@ -203,15 +203,15 @@ class Latencies:
                 and not calls.is_inexact[number]
                 and calls.response[number] != NONE
             ):
-                course.add(self._reading.index.t_ns(calls.response[number]), calls.latency_ns[number])
+                over_time.add(self._reading.index.t_ns(calls.response[number]), calls.latency_ns[number])
         self._traced = end
         octaves = self._durations.get(kind, _EMPTY).octaves()
         is_whole = end == self._settled
         if is_whole:
-            times = course.quantiles(0.5), course.quantiles(0.95)
-            self.distribution = Distribution(kind, octaves, course.slice_ns, *times, is_whole=True)
+            quantiles = over_time.quantiles(0.5), over_time.quantiles(0.95)
+            self.distribution = Distribution(kind, octaves, over_time.slice_ns, *quantiles, is_whole=True)
         elif self.distribution is None or self.distribution.number != kind:
-            self.distribution = Distribution(kind, octaves, course.slice_ns, (), (), is_whole=False)
+            self.distribution = Distribution(kind, octaves, over_time.slice_ns, (), (), is_whole=False)
         else:
             self.distribution = self.distribution._replace(is_whole=False)
         return True

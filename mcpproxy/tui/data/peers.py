@@ -1,6 +1,6 @@
 """Peers: what both sides of a conversation say about themselves in the handshake or in `server/discover`.
 
-It is read from the file again, so the drawing thread never calls it. Everything in it is untrusted.
+These functions read the file again, so the drawing thread never calls them. All values that they return are untrusted.
 """
 
 from collections.abc import Iterator
@@ -33,48 +33,54 @@ class PeerInfo(NamedTuple):
     capabilities: object = None
     instructions: object = None
     note: str = ""
-    """Why everything else is missing, in words."""
+    """Why everything else is missing."""
 
 
 def introductions(reading: Reading, row: int | None) -> list[PeerInfo]:
-    """How the sides introduce themselves: in the last handshake and discovery at or before a row, or else the first.
+    """Returns how the sides introduce themselves.
+
+    They do so in the last handshake and discovery at or before a row, or else in the first.
 
     Args:
         reading: the capture.
         row: the row; None for the end of the capture.
     """
     calls = reading.calls
-    chosen: dict[str, int] = {}
-    opening = {number: kind.method for number, kind in enumerate(reading.kinds.all) if kind.method in OPENING}
+    call_by_method: dict[str, int] = {}
+    opening_kinds = {number: kind.method for number, kind in enumerate(reading.kinds.all) if kind.method in OPENING}
     for number, kind in enumerate(calls.kind[: len(calls)]):
-        method = opening.get(kind)
+        method = opening_kinds.get(kind)
         if method is None:
             continue
-        if method not in chosen or row is None or calls.request[number] <= row:
-            chosen[method] = number
-    numbers = sorted(chosen.values())
+        if method not in call_by_method or row is None or calls.request[number] <= row:
+            call_by_method[method] = number
+    numbers = sorted(call_by_method.values())
     if not numbers:
         return list(first_request_introductions(reading))
     return [introduction for number in numbers for introduction in _of_call(reading, number)]
 
 
 def _of_call(reading: Reading, number: int) -> Iterator[PeerInfo]:
-    row, answer = reading.calls.request[number], reading.calls.response[number]
+    request_row, response_row = reading.calls.request[number], reading.calls.response[number]
     method = reading.kinds.all[reading.calls.kind[number]].method
-    request = _message(reading, row)
-    yield _of_request(request) if isinstance(request, Request) else _unread(reading, row, "client", method, request)
-    if answer == NONE:
+    request = _message(reading, request_row)
+    yield (
+        _of_request(request)
+        if isinstance(request, Request)
+        else _unread(reading, request_row, "client", method, request)
+    )
+    if response_row == NONE:
         return
-    response = _message(reading, answer)
+    response = _message(reading, response_row)
     yield (
         _of_response(response, method)
         if isinstance(response, Response)
-        else _unread(reading, answer, "server", method, response)
+        else _unread(reading, response_row, "server", method, response)
     )
 
 
-def _unread(reading: Reading, row: int, side: Side, method: str, why: object) -> PeerInfo:
-    return PeerInfo(side, reading.index.entry(row).seq, method, note=str(why))
+def _unread(reading: Reading, row: int, side: Side, method: str, reason: object) -> PeerInfo:
+    return PeerInfo(side, reading.index.entry(row).seq, method, note=str(reason))
 
 
 def _of_request(request: Request) -> PeerInfo:
@@ -102,7 +108,7 @@ def _of_response(response: Response, method: str) -> PeerInfo:
 
 
 def first_request_introductions(reading: Reading) -> Iterator[PeerInfo]:
-    """What a client says in its first requests, if there is neither a handshake nor a discovery."""
+    """Yields how a client introduces itself in its first requests, if there is neither a handshake nor a discovery."""
     calls = reading.calls
     for number in range(min(len(calls), MAX_SEARCHED)):
         request = _message(reading, calls.request[number])
@@ -112,7 +118,7 @@ def first_request_introductions(reading: Reading) -> Iterator[PeerInfo]:
 
 
 def _message(reading: Reading, row: int) -> object:
-    """The message in a row, or a text that says why it cannot be read."""
+    """Returns the message in a row, or a text that says why it cannot be read."""
     if reading.index.entry(row).size > MAX_PEER_FRAME_BYTES:
         return "the frame is too large to be shown here"
     try:

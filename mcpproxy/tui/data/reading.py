@@ -3,8 +3,7 @@
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
 results, which are kept in columns here (`Columns`). The rest of a row is read from the file again when the row is
-shown, so this process keeps no messages. The positions in a large closed capture are kept in a file
-(`output_caches.py`).
+shown, so this process keeps no messages. The positions in a large closed capture are cached (`output_caches.py`).
 """
 
 import re
@@ -58,7 +57,7 @@ AWAITED_S: Final = 0.05
 MAX_WAITING_BATCH_BYTES: Final = 256 << 20
 """The maximum size, in bytes, of the batches that wait for their rows; the worker never gets that far ahead."""
 OF_BATCH: Final = 300
-"""Bytes of a batch in addition to its parts."""
+"""How many bytes of memory a batch uses in addition to its parts."""
 MAX_ACCEPTED_KINDS: Final = 10_000
 """The maximum number of kinds of requests that are accepted; the worker distinguishes half as many."""
 _BAD: Final = re.compile(rb"[\x80-\xff]")
@@ -66,19 +65,19 @@ _GOOD: Final = bytes(range(BAD))
 
 
 class Reading:
-    """One capture. One thread steps, another receives the worker's output; others read the data."""
+    """One open capture. One thread calls `step`, another receives the worker's output; others read the data."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the capture.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         self.most = ROWS
-        """How many rows it has at most, and how many calls."""
-        # The rows read now must not be kept for a file that replaces this one.
+        """The maximum number of its rows, and of its calls."""
+        # The rows read now must not be cached for a file that replaces this one, so the key is computed first.
         self._kept = cache_of(path, "rows", self.most) if path.is_file() and is_cached(path) else None
-        """Where to keep the rows; None if they are kept already, or are not to be kept."""
+        """The cache for the rows; None if they are cached already, or must not be cached."""
         self.index = Index(path, self.most)
         self.findings = Findings(self.index)
         """The findings of the rules, from the worker."""
@@ -92,7 +91,7 @@ class Reading:
         """The rows that get a line: all frames, and records with a remark."""
         self._in_answers, self._beside = ExcludedRows(), ExcludedRows()
         self.folded: Sequence[int] = FilteredRows(self.shown, self._in_answers)
-        """These rows, except lines and events of streams that only say what the row of a response says."""
+        """These rows, except lines and events of streams that only repeat what the row of a response says."""
         self.frames_only: Sequence[int] = FilteredRows(self.shown, self._beside)
         """These rows, except records that are not messages; losses, faults and the end stay."""
         self.http = HttpExchanges()
@@ -100,7 +99,7 @@ class Reading:
         self.conversation = Conversation(self.index, self.http)
         """What is known about the capture as a whole."""
         self.end: Remark | None = None
-        """How it ended."""
+        """How the capture ended; None if no record says so."""
         files = segments(path)
         self._was_live = is_live(files[-1])
         self._is_begun = False
@@ -131,7 +130,7 @@ class Reading:
 
     @property
     def path(self) -> Path:
-        """The capture."""
+        """The path of the capture."""
         return self.index.path
 
     @property
@@ -146,17 +145,17 @@ class Reading:
 
     @property
     def understood(self) -> int:
-        """How many rows are understood."""
+        """How many rows the worker has interpreted."""
         return self.columns.understood
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything was read and understood, and no more will follow."""
+        """Whether everything has been read and interpreted, and nothing will follow."""
         return self._is_closed or (self._is_analysed and self.index.has_ended)
 
     @property
     def is_killed(self) -> bool:
-        """Whether everything was read, and no record shows a normal end of its recorder."""
+        """Whether everything has been read, and no record shows that its recorder ended normally."""
         return self.has_ended and self.conversation.capture.ending is None
 
     @property
@@ -166,30 +165,30 @@ class Reading:
 
     @property
     def progress(self) -> float:
-        """How much of what existed at the start is read and understood: from 0 to 1, and never less than before."""
+        """The progress of reading and interpreting what existed at the start, from 0 to 1; it never decreases."""
         share = (self.index.tail.read_bytes + self._analysed_bytes) / max(1, 2 * self._size)
         self._progress = max(self._progress, min(1.0, share))
         return self._progress
 
     @property
     def forgotten(self) -> list[str]:
-        """What is unknown because the capture is too large, in sentences."""
+        """Sentences about what is unknown because the capture is too large."""
         sentences = []
         if self.index.left_out:
             sentences.append(
                 f"{self.index.left_out:,} records after the first {self.most:,} are not shown here; "
                 "use `mcpproxy show` or `mcpproxy query`"
             )
-        left_out, unnoted, unjoined = self.conversation.unknown
-        if left_out:
-            sentences.append(f"{left_out:,} requests after the first {self.most:,} have no exchange here")
-        if unnoted:
+        omitted_requests, omitted_notes, unjoined_messages = self.conversation.unknown
+        if omitted_requests:
+            sentences.append(f"{omitted_requests:,} requests after the first {self.most:,} have no exchange here")
+        if omitted_notes:
             sentences.append(
-                f"{unnoted:,} notes on what cancelled, ended or probably answered a request are left out here"
+                f"{omitted_notes:,} notes on what cancelled, ended or probably answered a request are left out here"
             )
-        if unjoined:
+        if unjoined_messages:
             sentences.append(
-                f"{unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
+                f"{unjoined_messages:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
             )
         return [*sentences, *self.conversation.forgotten]
 
@@ -216,7 +215,7 @@ class Reading:
         return None if code == OPEN else OUTCOMES[code]
 
     def ended_as(self, number: int) -> Outcome | None:
-        """As `outcome`, but cancelled if an error came only after the cancellation: then the call did not fail."""
+        """Like `outcome`, but cancelled if an error came only after the cancellation: such a call did not fail."""
         outcome = self.outcome(number)
         return Outcome.CANCELLED if outcome in ERRORS and self.calls.is_cancelled[number] else outcome
 
@@ -237,7 +236,7 @@ class Reading:
         """How long a request waited without a response.
 
         It waits until it is abandoned or cancelled, or its server ends; otherwise, until now. Returns None if a
-        response came in time, or if the request does not wait or that is unknown.
+        response came in time, or if the request is not waiting or its state is unknown.
         """
         capture = self.conversation.capture
         if self.is_answered_in_time(number):
@@ -251,8 +250,8 @@ class Reading:
         if outcome is None and self.is_live and capture.wall_ns is not None:
             return max(0, clock.since_ns(capture.wall_ns) - sent_ns)
         if outcome is Outcome.UNANSWERED and self.has_ended:
-            gone_ns = None if capture.transport == "http" else capture.server_ended_ns
-            return max(0, (self.index.last_ns if gone_ns is None else gone_ns) - sent_ns)
+            server_ended_ns = None if capture.transport == "http" else capture.server_ended_ns
+            return max(0, (self.index.last_ns if server_ended_ns is None else server_ended_ns) - sent_ns)
         return None
 
     def lasted_ns(self, number: int) -> int | None:
@@ -272,21 +271,21 @@ class Reading:
         return kind < len(usual_ns) and 0 <= usual_ns[kind] < self.calls.latency_ns[number]
 
     def joined_to(self, row: int) -> int | None:
-        """For the first row of a message that spans lines: its last row, or None for any other row."""
+        """Returns the last row of the message that spans lines from this row on, or None if there is none."""
         return self.columns.joined_to(row)
 
     def lines_of(self, row: int) -> list[int]:
-        """The other rows of a message that spans lines and begins in a row."""
-        last, way = self.joined_to(row), self.index.entry(row).dir
-        lines = range(row + 1, row if last is None else last + 1)
-        return [line for line in lines if self.is_continued(line) and self.index.entry(line).dir == way]
+        """Returns the other rows of the message that spans lines from this row on."""
+        last_row, direction = self.joined_to(row), self.index.entry(row).dir
+        lines = range(row + 1, row if last_row is None else last_row + 1)
+        return [line for line in lines if self.is_continued(line) and self.index.entry(line).dir == direction]
 
     def is_continued(self, row: int) -> bool:
         """Whether a row is a line of a message that began in an earlier row."""
         return bool(self._marks(row) & CONTINUED)
 
     def is_stray_body(self, row: int) -> bool:
-        """Whether a row is an HTTP body that need not be a message, and is not."""
+        """Whether a row is an HTTP body that need not be a message, and is not one."""
         return bool(self._marks(row) & BESIDE)
 
     def is_repeat(self, row: int) -> bool:
@@ -294,26 +293,26 @@ class Reading:
         return bool(self._marks(row) & AGAIN)
 
     def misfit(self, row: int) -> IdState | None:
-        """For a response or a cancellation that belongs to no call: the state of its id, or None for any other row."""
-        place = (self._marks(row) & MISFIT_BITS) // MISFIT
-        return MISFITS[place - 1] if 0 < place <= len(MISFITS) else None
+        """The state of the id of a response or a cancellation that belongs to no call; None for any other row."""
+        position = (self._marks(row) & MISFIT_BITS) // MISFIT
+        return MISFITS[position - 1] if 0 < position <= len(MISFITS) else None
 
     def _marks(self, row: int) -> int:
         marks = self.columns.marks
         return marks[row] if row < len(marks) else 0
 
     def session(self, row: int) -> int:
-        """The number of the session of a row; 0 if it has no message, or is not understood."""
+        """The number of the session of a row; 0 if it has no message, or has not been interpreted."""
         sessions = self.columns.sessions
         return sessions[row] if row < len(sessions) else 0
 
     def session_at(self, row: int) -> int | None:
         """The number of the session that begins in a row; always None if there is only one, as over stdio."""
-        begun, numbers = self.columns.begun, self.columns.begun_numbers
+        start_rows, numbers = self.columns.begun, self.columns.begun_numbers
         if len(numbers) < 2:
             return None
-        at = bisect_left(begun, row)
-        return numbers[at] if at < len(numbers) and begun[at] == row else None
+        index = bisect_left(start_rows, row)
+        return numbers[index] if index < len(numbers) and start_rows[index] == row else None
 
     def session_of(self, row: int) -> int | None:
         """The number of the session of a message, or None if it is unknown, or there is only one."""
@@ -321,7 +320,7 @@ class Reading:
         return number if number and len(self.columns.begun_numbers) > 1 else None
 
     def next_wrong(self, row: int, by: int) -> int | None:
-        """The nearest row after another, or before it, with an error or with a finding that is a warning or error.
+        """The nearest row, after or before another row, with an error or with a finding that is a warning or error.
 
         Args:
             row: the row to start from; -1 to start before the first.
@@ -330,17 +329,17 @@ class Reading:
         marks = self.columns.marks
         if by > 0:
             match = _BAD.search(marks, row + 1)
-            bad = -1 if match is None else match.start()
+            bad_row = -1 if match is None else match.start()
         else:
-            bad = len(marks[: max(0, row)].rstrip(_GOOD)) - 1
-        candidates = [self.findings.next_wrong(row, by), None if bad < 0 else bad]
+            bad_row = len(marks[: max(0, row)].rstrip(_GOOD)) - 1
+        candidates = [self.findings.next_wrong(row, by), None if bad_row < 0 else bad_row]
         rows = [candidate for candidate in candidates if candidate is not None]
         return (min(rows) if by > 0 else max(rows)) if rows else None
 
     # ---- steps, in a thread
 
     def follow(self) -> bool:
-        """As `step`, but waits a moment if only the worker has work left; returns False if it has none."""
+        """Like `step`, but waits a moment if only the worker has work left; returns False if there is nothing left."""
         if self.step():
             return True
         is_behind = not (self.has_ended or self.findings.trouble) and self.understood < len(self.index)
@@ -356,11 +355,16 @@ class Reading:
             self.findings.settle()
             self._show_new()
         if self.index.has_ended and self._kept is not None and not self._is_closed:
-            kept_, self._kept = self._kept, None
-            save(kept_, self._saved())
+            row_cache, self._kept = self._kept, None
+            save(row_cache, self._saved())
         self._write_due()
-        before, self._told_of, had_ended, self._had_ended = self._told_of, self._told, self._had_ended, self.has_ended
-        return is_busy or (before, had_ended) != (self._told_of, self._had_ended)
+        returned_before, self._told_of, had_ended, self._had_ended = (
+            self._told_of,
+            self._told,
+            self._had_ended,
+            self.has_ended,
+        )
+        return is_busy or (returned_before, had_ended) != (self._told_of, self._had_ended)
 
     def close(self) -> None:
         """Close the files."""
@@ -369,31 +373,31 @@ class Reading:
 
     @property
     def _columns(self) -> "tuple[array[int], ...]":
-        """What is known about rows from their records; the last says which rows exist."""
+        """The columns with facts from the records alone; the last column says which rows exist."""
         return self.stderr, self._in_answers.column, self._beside.column, *self.http.columns, self.shown
 
     def _saved(self) -> Iterator[bytes]:
-        """All rows, once they are known."""
-        known = {"end": self.end, "status": self._status, "signal": self._signal, "has_http": self.http.has_any}
-        yield as_json(known)
+        """Yields all rows for the cache, once they are known."""
+        facts = {"end": self.end, "status": self._status, "signal": self._signal, "has_http": self.http.has_any}
+        yield as_json(facts)
         yield from map(bytes, self._columns)
         yield from self.index.saved()
 
     def _restore(self) -> bool:
-        """At the first step, load all rows if they were saved; returns whether they were."""
-        is_begun, self._is_begun = self._is_begun, True
-        if is_begun or self._kept is None:
+        """In the first step, load all rows if they are cached; returns whether they were."""
+        has_begun, self._is_begun = self._is_begun, True
+        if has_begun or self._kept is None:
             return False
-        saved = self._kept.cached()
-        if saved is None:
+        pieces = self._kept.cached()
+        if pieces is None:
             return False
         try:
-            known, columns = from_json(next(saved)), [array(column.typecode) for column in self._columns]
+            facts, columns = from_json(next(pieces)), [array(column.typecode) for column in self._columns]
             for column in columns:
-                column.frombytes(next(saved, b""))
-            end = None if known["end"] is None else Remark(*known["end"])
-            status, signal, has_http = known["status"], known["signal"], known["has_http"]
-            self.index.restore(saved)
+                column.frombytes(next(pieces, b""))
+            end = None if facts["end"] is None else Remark(*facts["end"])
+            status, signal, has_http = facts["status"], facts["signal"], facts["has_http"]
+            self.index.restore(pieces)
         except (ArithmeticError, LookupError, TypeError, ValueError, StopIteration, zlib.error):
             return False
         self.end, self._status, self._signal, self.http.has_any, self._kept = end, status, signal, has_http, None
@@ -419,7 +423,7 @@ class Reading:
             self.end = remark if remark.is_end else self.end
 
     def _note_event(self, row: int, item: Frame | Record | Damage) -> None:
-        """Record an event of a stream: a response, or one without data."""
+        """Record an event of a stream: a response, or an event without data."""
         if self.index.entry(row).size and not isinstance(item, Damage):
             self.http.note_response(item)
             return
@@ -444,16 +448,16 @@ class Reading:
             self.shown.extend(range(start, count))
             return
         rows = [row for row in range(start, count) if self.index.is_frame(row) or row in self._remarked]
-        for row, (is_stray_body, is_in_answer) in self._remarked.items():
-            place = len(self.shown) + bisect_left(rows, row)
+        for row, (is_stray_body, is_shown_by_response) in self._remarked.items():
+            position = len(self.shown) + bisect_left(rows, row)
             if is_stray_body:
-                self._beside.add(place)
-            if is_in_answer:
-                self._in_answers.add(place)
+                self._beside.add(position)
+            if is_shown_by_response:
+                self._in_answers.add(position)
         self.shown.extend(rows)
         self._remarked.clear()
 
-    # ---- reports of the worker
+    # ---- reports from the worker
 
     def on_batch(self, batch: Batch) -> None:
         """Write cells that have changed, as soon as the rows that they refer to exist.
@@ -469,7 +473,7 @@ class Reading:
         self._news.set()
 
     def on_news(self, news: dict[str, Any]) -> None:
-        """Process a report of the worker that is JSON.
+        """Apply a JSON report from the worker.
 
         Raises:
             LookupError, TypeError, ValueError: it is invalid.
@@ -492,7 +496,7 @@ class Reading:
                 batch = self._waiting.popleft()
                 self._waiting_bytes -= len(batch.parts) + OF_BATCH
                 if not self._has_rows_of(batch):
-                    # A ring recording has deleted what one of the two had not read.
+                    # The recorder has deleted segments of the ring that one of the two processes had not read.
                     self._refuse("parts of the capture were deleted while it was read")
                     return
                 try:
@@ -510,7 +514,7 @@ class Reading:
             return True
         return batch.rows <= len(self.index) and self.index.entry(batch.rows - 1).seq == batch.last_seq
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, reason: str) -> None:
         """Accept nothing more from the worker; any thread that finds its output wrong may call this."""
-        self._is_refused, self.findings.trouble = True, why
+        self._is_refused, self.findings.trouble = True, reason
         self._waiting.clear()

@@ -1,11 +1,11 @@
 """Row facts: the facts about a row of an open capture that a filter can test.
 
-The fold has processed the row already: its call, outcome and session are in the columns of the `Reading`, so no
-messages are paired again, and a filter that needs nothing else reads no frame. The facts are those of `show --filter`
-and `check --filter`.
+The worker has already interpreted the row: its call, outcome and session are in the columns of the `Reading`. So
+messages are not paired again, and a filter that needs nothing else reads no frame. The facts are those of
+`show --filter` and `check --filter`.
 """
 
-# ruff: noqa: D102 - each fact is the one of that name in `Facts`
+# ruff: noqa: D102 - `Facts` documents each fact
 
 from collections.abc import Container, Iterator
 from typing import Final
@@ -32,14 +32,14 @@ OF_COLUMNS: Final = frozenset(
 
 
 class Row(Facts):
-    """The facts of a message in an understood row, from the columns or, where they lack one, from the frame."""
+    """The facts of a message in an interpreted row: from the columns or, if they lack a fact, from the frame."""
 
     def __init__(
         self,
         reading: Reading,
         row: int,
         frame: Frame | None = None,
-        given: Message | None = None,
+        message: Message | None = None,
         number: int | None = None,
         marks: Container[int] = frozenset(),
     ) -> None:
@@ -47,13 +47,13 @@ class Row(Facts):
 
         Args:
             reading: the capture.
-            row: an understood row.
+            row: an interpreted row.
             frame: its frame; without it, only the facts of `OF_COLUMNS` are known.
-            given: the message, if it is not simply the one in the frame.
+            message: the message, if it is not simply the one in the frame.
             number: its call, or NONE; by default, the call of the row.
             marks: the numbers of the records that are marked.
         """
-        self._reading, self._row, self._frame, self._given, self._marks = reading, row, frame, given, marks
+        self._reading, self._row, self._frame, self._given, self._marks = reading, row, frame, message, marks
         self._number = reading.columns.call_of[row] if number is None else number
 
     @Fact
@@ -75,42 +75,42 @@ class Row(Facts):
 
     @property
     def is_request(self) -> bool:
-        """Whether it is the request of its exchange."""
+        """Whether it is the request of its call."""
         is_first = self._number != NONE and self._reading.calls.request[self._number] == self._row
         return is_first and (self._given is None or isinstance(self._given, Request))
 
     @property
     def answered(self) -> Outcome | None:
-        """If it is alone in its row and the response of its exchange: the outcome of that exchange."""
+        """The outcome of its call, if it is the response and alone in its row; otherwise None."""
         is_last = self._number != NONE and self._reading.calls.response[self._number] == self._row
         return self._reading.outcome(self._number) if is_last and self._given is None else None
 
     @property
     def method(self) -> str | None:
-        call = self._call
-        if call is not None:
-            return call.method
-        named = self._named()
-        return None if named is None else named.method
+        call_kind = self._call
+        if call_kind is not None:
+            return call_kind.method
+        message = self._named()
+        return None if message is None else message.method
 
     @property
     def name(self) -> str | None:
-        call = self._call
-        if call is not None:
-            return call.name
-        named = self._named()
-        return None if named is None else name_in(named.params)
+        call_kind = self._call
+        if call_kind is not None:
+            return call_kind.name
+        message = self._named()
+        return None if message is None else name_in(message.params)
 
     @property
     def _call(self) -> CallKind | None:
-        """The kind of the request of its exchange, if its texts are whole."""
+        """The kind of its call, if the texts of the kind are not cut."""
         if self._number == NONE:
             return None
-        call = self._reading.kinds.all[self._reading.calls.kind[self._number]]
-        return call if call.is_whole else None
+        call_kind = self._reading.kinds.all[self._reading.calls.kind[self._number]]
+        return call_kind if call_kind.is_whole else None
 
     def _named(self) -> Request | Notification | None:
-        """The message with the method: for a response, its request."""
+        """Returns the message that contains the method: for a response, its request."""
         message = self.message
         if isinstance(message, Response):
             return _request(self._reading, self._number)
@@ -191,7 +191,7 @@ class Row(Facts):
 
 
 def column_facts(reading: Reading, row: int) -> Row | None:
-    """The facts of an understood row, without its frame; returns None if the columns do not say enough about it."""
+    """Returns the facts of an interpreted row without its frame, or None if the columns do not say enough about it."""
     number = reading.columns.call_of[row]
     if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.kind(row) == "batch":
         return None
@@ -203,12 +203,12 @@ def column_facts(reading: Reading, row: int) -> Row | None:
 def facts_in(
     reading: Reading, row: int, entry: Frame | Record | Damage | None, marks: Container[int] = frozenset()
 ) -> Iterator[Facts]:
-    """The facts of the messages in an understood row, and of a batch as a whole; of a record only if it is marked.
+    """Yields the facts of each message in an interpreted row, of a batch as a whole, and of a record if it is marked.
 
     Args:
         reading: the capture.
-        row: the row; of a message that spans lines, its first.
-        entry: what the row stands for.
+        row: the row; for a message that spans lines, its first row.
+        entry: the content of the row.
         marks: the numbers of the records that are marked.
     """
     if isinstance(entry, Record) and entry.seq in marks:
@@ -218,23 +218,23 @@ def facts_in(
     is_batch = entry.verdict.kind == "batch"
     if is_batch:
         yield _of_row(facts_of_batch(entry), reading, row, marks)
-    unusual = unusual_in(reading, row, entry)
-    if not unusual and is_batch:
-        unusual = [(message, NONE) for message in messages(entry)]
-    if not unusual:
+    unusual_messages = unusual_in(reading, row, entry)
+    if not unusual_messages and is_batch:
+        unusual_messages = [(message, NONE) for message in messages(entry)]
+    if not unusual_messages:
         yield Row(reading, row, entry, marks=marks)
-    for message, number in unusual:
+    for message, number in unusual_messages:
         yield Row(reading, row, entry, message, number, marks)
 
 
 def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
-    """Facts, with the findings and marks of their row."""
-    of_row = Row(reading, row, marks=marks)
-    return facts.add(is_marked=of_row.is_marked, rules=of_row.rules, level=of_row.level)
+    """Adds the findings and marks of a row to facts; returns the facts."""
+    row_facts = Row(reading, row, marks=marks)
+    return facts.add(is_marked=row_facts.is_marked, rules=row_facts.rules, level=row_facts.level)
 
 
 def _request(reading: Reading, number: int) -> Request | None:
-    """The request of a call, read again."""
+    """Returns the request of a call, read from the file again."""
     if number == NONE:
         return None
     row = reading.calls.request[number]

@@ -1,11 +1,11 @@
 """Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It uses the `Reading`, whose fold has already processed each row, so it never runs ahead of the fold. Only if
-the filter needs more, such as a text, does it read the file again. A filter may depend on the outcome of a request: if
-that becomes known after the request was tested, the request is tested again.
+It tests only rows that the worker has interpreted, with the facts in the `Reading`. Only if the filter needs more, such
+as a text, does it read the file again. A filter may depend on the outcome of a request: if the outcome becomes known
+after the request was tested, the request is tested again.
 
-A filter on findings waits for the rules. Rules may report a finding late, in a row that was
-tested long ago. Such a row is read and tested again.
+A filter on findings waits for the rules. Rules may report a finding late, in a row that was tested long ago. Such a row
+is read and tested again.
 
 Only messages and marked rows are tested: a filter on marks selects any row that has one.
 """
@@ -28,9 +28,9 @@ from mcpproxy.tui.data.row_facts import OF_COLUMNS, column_facts, facts_in
 STEP: Final = 16 << 10
 """How many bytes are read per step: a few milliseconds."""
 AGAIN_AT_ONCE: Final = 200
-"""Rows read again per step."""
+"""How many rows are tested again per step."""
 ROWS_AT_ONCE: Final = 500
-"""Rows tested per step without reading the file."""
+"""How many rows are tested per step without reading the file."""
 OF_OUTCOMES: Final = frozenset({"latency", "has:answer", "has:error", "has:failure"})
 """The keys of `Filter.keys` for which a request has to wait for its outcome."""
 _EVERY: Final = range(1 << 64)
@@ -40,43 +40,43 @@ _EVERY: Final = range(1 << 64)
 class Scan:
     """One filter over one capture."""
 
-    def __init__(self, reading: Reading, only: Filter, marks: Container[int] = frozenset()) -> None:
+    def __init__(self, reading: Reading, row_filter: Filter, marks: Container[int] = frozenset()) -> None:
         """Start without a selection.
 
         Args:
             reading: the capture, and the positions of its rows.
-            only: the filter.
+            row_filter: the filter.
             marks: the numbers of the records that are marked.
         """
-        self.only = only
-        self._is_on_marks = "has:mark" in only.keys
+        self.only = row_filter
+        self._is_on_marks = "has:mark" in row_filter.keys
         self._marks = marks if self._is_on_marks else frozenset()
         self.rows = array("I")
         """The selected rows, ascending."""
         self.frames = 0
-        """How many frames were scanned."""
+        """How many frames have been scanned."""
         self.has_ended = False
-        """Whether everything was scanned, and no more will follow."""
+        """Whether everything has been scanned, and nothing will follow."""
         self._reading = reading
-        self._tail = None if only.keys.keys() <= OF_COLUMNS else Tail(reading.path)
+        self._tail = None if row_filter.keys.keys() <= OF_COLUMNS else Tail(reading.path)
         """The reader of the file, if the filter needs more than the columns."""
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
-        """Entries that were read, and wait for the fold or the rules."""
+        """Entries that have been read, and wait for the worker or the rules."""
         self._is_read = False
         self._findings = reading.findings
-        self._needs_outcomes = not only.keys.keys().isdisjoint(OF_OUTCOMES)
-        # Rows are tested with the facts known by then; a row is tested again only if more becomes known later.
+        self._needs_outcomes = not row_filter.keys.keys().isdisjoint(OF_OUTCOMES)
+        # Rows are tested with the facts known at that time; a row is tested again only if more becomes known later.
         self._settled, self._changed, self._late = len(reading.calls.settled), len(reading.columns.changed_rows), 0
 
     @property
     def scanned(self) -> int:
-        """How many rows were scanned."""
+        """How many rows have been scanned."""
         return self._row
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for the fold or the rules."""
+        """Whether it waits for the worker or the rules."""
         return bool(self._untested) or (self._tail is None and self._row < len(self._reading.index))
 
     def step(self) -> bool:
@@ -84,11 +84,11 @@ class Scan:
         if self.has_ended:
             return False
         is_busy = self._step_columns() if self._tail is None else self._step_file(self._tail)
-        is_all_understood = self._reading.has_ended
+        is_all_interpreted = self._reading.has_ended
         is_behind = self._retest_changed()
         if self.only.needs_findings:
             is_behind = self._retest_late() or is_behind
-        is_tested = self._is_read and is_all_understood and not (self._untested or is_behind)
+        is_tested = self._is_read and is_all_interpreted and not (self._untested or is_behind)
         self.has_ended = is_tested and not self._may_be_late()
         return is_busy or is_behind
 
@@ -138,10 +138,10 @@ class Scan:
         self._row += 1
 
     def _test(self, row: int, entry: Frame | Record | Damage | None) -> None:
-        """Select a row, or drop it."""
+        """Test a row, and its other lines if it spans lines; select or drop each."""
         self._put(row, is_selected=any(map(self.only.matches, facts_in(self._reading, row, entry, self._marks))))
         for line in self._reading.lines_of(row):
-            # Of a message that spans lines, the first line stands for all; but a marked line can be found.
+            # The first line represents all lines of the message, but a marked line is selected by itself.
             seq = self._reading.index.entry(line).seq
             is_marked = self._is_on_marks and seq in self._marks
             facts = facts_in(self._reading, row, entry, _EVERY) if is_marked else ()
@@ -158,7 +158,7 @@ class Scan:
         """Whether everything that the filter needs for the next row is known, except late findings."""
         reading, row = self._reading, self._row
         if row >= min(reading.understood, len(reading.index)):
-            # The scan reads the file by itself; the index and the fold may lag behind it, or have reached their limit.
+            # The scan reads the file by itself; index and worker may lag behind it, or may have reached their limit.
             return row >= reading.most
         return not self.only.needs_findings or row < self._findings.checked or not self._may_be_late()
 
@@ -167,19 +167,19 @@ class Scan:
     def _retest_changed(self) -> bool:
         """Test requests again whose outcome has become known, and lines that turned out to be one message."""
         reading, start = self._reading, (self._settled, self._changed)
-        changed = reading.columns.changed_rows
-        settled = reading.calls.settled
+        changed_rows = reading.columns.changed_rows
+        settled_calls = reading.calls.settled
         if self._needs_outcomes:
-            while self._settled < min(len(settled), start[0] + AGAIN_AT_ONCE):
-                self._test_again(reading.calls.request[settled[self._settled]])
+            while self._settled < min(len(settled_calls), start[0] + AGAIN_AT_ONCE):
+                self._test_again(reading.calls.request[settled_calls[self._settled]])
                 self._settled += 1
-        while self._changed < min(len(changed), start[1] + AGAIN_AT_ONCE):
-            self._test_again(changed[self._changed])
+        while self._changed < min(len(changed_rows), start[1] + AGAIN_AT_ONCE):
+            self._test_again(changed_rows[self._changed])
             self._changed += 1
         return (self._settled, self._changed) != start
 
     def _may_be_late(self) -> bool:
-        """Whether rows that were tested may get more findings."""
+        """Whether rows that have been tested may get more findings."""
         if not self.only.needs_findings:
             return False
         findings = self._findings
@@ -187,9 +187,9 @@ class Scan:
 
     def _retest_late(self) -> bool:
         """Test rows again that got findings after they had been tested."""
-        late, start = self._findings.late, self._late
-        while self._late < min(len(late), start + AGAIN_AT_ONCE):
-            row = late[self._late]
+        late_rows, start = self._findings.late, self._late
+        while self._late < min(len(late_rows), start + AGAIN_AT_ONCE):
+            row = late_rows[self._late]
             if row >= min(self._row, self._reading.understood):
                 break
             self._late += 1
@@ -203,8 +203,8 @@ class Scan:
             if is_selected:
                 rows.append(row)
             return
-        at = bisect_left(rows, row)
-        if is_selected and rows[at] != row:
-            rows.insert(at, row)
-        elif not is_selected and rows[at] == row:
-            rows.pop(at)
+        index = bisect_left(rows, row)
+        if is_selected and rows[index] != row:
+            rows.insert(index, row)
+        elif not is_selected and rows[index] == row:
+            rows.pop(index)

@@ -1,7 +1,7 @@
 """Sorting: the rows of the traffic by latency, size or status. A thread sorts while the rows stay as they were.
 
-It needs only data in arrays. It sorts short runs and merges them, because a sort of a million numbers would hold the
-interpreter, and the screen with it, for a second.
+It needs only data in arrays. It sorts short runs and merges them, because a sort of a million numbers would block the
+interpreter, and with it the screen, for a second.
 """
 
 from array import array
@@ -20,7 +20,10 @@ _ROW_BITS: Final = 21
 """The bits of a row's number: there are at most 1,250,000 rows."""
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
 _LAST: Final = (1 << 64 - _ROW_BITS) - 1
-"""The key of rows without a value: they come last. It is more than two hours of latency; longer ones count as equal."""
+"""The key of rows without a value, which come last.
+
+In nanoseconds, it is more than two hours; longer latencies count as equal.
+"""
 _RANKS: Final = {
     Outcome.RESULT: 1,
     Outcome.TASK: 2,
@@ -35,11 +38,11 @@ _RANKS: Final = {
 _RANK_OF: Final = [_RANKS[outcome] for outcome in OUTCOMES]
 _RANK_OPEN: Final = 6
 _UNMATCHED: Final = {"response": 8, "error": 9, "invalid": 10}
-"""The ranks of frames that belong to no exchange."""
+"""The ranks of frames that belong to no call."""
 
 
 class Sorting:
-    """The rows of a view as they were when it began, in another order."""
+    """Sorts the rows that a view contains when the sorting begins."""
 
     def __init__(
         self, reading: Reading, view: Sequence[int], column: str, *, is_down: bool, is_exchanges: bool
@@ -54,9 +57,9 @@ class Sorting:
             is_exchanges: whether a row is an exchange.
         """
         self.rows = array("I")
-        """The rows in their order; complete when it has ended."""
+        """The sorted rows; complete when the sorting has ended."""
         self.count = len(view)
-        """How many rows there were."""
+        """How many rows the view contained."""
         self.has_ended = not self.count
         self._reading, self._view, self._is_down, self._is_exchanges = reading, view, is_down, is_exchanges
         self._value = {"latency": self._latency, "size": self._size, "status": self._status}.get(column, self._time)
@@ -82,12 +85,12 @@ class Sorting:
             return True
         if self._merged is None:
             self._merged = merge(*self._runs)
-        self.rows.extend(code & _ROW_MASK for code in islice(self._merged, RUN))
+        self.rows.extend(key & _ROW_MASK for key in islice(self._merged, RUN))
         self.has_ended = len(self.rows) >= self.count
         return True
 
     def _key(self, row: int) -> int:
-        """A number by which rows sort: the value first; equal values in the order of the capture."""
+        """Returns the sort key of a row: its value, then its number, so equal values keep the order of the capture."""
         value = self._value(row)
         if value < 0:
             key = _LAST
@@ -106,7 +109,7 @@ class Sorting:
         return self._reading.index.entry(row).size
 
     def _latency(self, row: int) -> int:
-        """The latency in the row of a response; in the row of a request, how long it waited without a response."""
+        """Returns the latency of a response; for a request, how long it waited without a response."""
         number, calls = self._reading.call(row), self._reading.calls
         if number is None:
             return -1

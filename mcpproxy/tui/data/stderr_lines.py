@@ -17,30 +17,30 @@ from mcpproxy.wording.spans import Span
 AT_ONCE: Final = 300
 """How many lines are searched per step."""
 NEIGHBOUR_MS: Final = 150
-"""How many frames are shown next to a line, before it and after it."""
+"""How many rows are shown before a line, and how many after it."""
 MAX_SEARCHED: Final = 5000
-"""How many rows are searched for these frames, in each direction."""
+"""How many rows are searched for rows to show around a line, in each direction."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
-    """A line's text, safe on a screen, and how many bytes before it were not recorded, or None if it is gone.
+    """Returns a line's sanitised text and how many bytes before it were not recorded; None if the line is gone.
 
     Args:
         reading: the capture.
-        row: the entry.
+        row: the row of the line.
         limit: the maximum number of characters; None for all.
     """
     item = reading.index.read_item(row)
     if not isinstance(item, Record) or item.rec != "stderr":
         return None
     skipped = item.members.get("skipped")
-    # Loggers fill their lines with spaces, which would only be marked as cut.
+    # Some loggers pad their lines with spaces; such a line would be marked as cut although only spaces are missing.
     raw = (raw_bytes(item.members) or b"").rstrip()
     return sanitise_bytes(raw, limit), skipped if type(skipped) is int and skipped > 0 else 0
 
 
 class LogRows(TrafficRows):
-    """The rows: lines of stderr, read from the file when they are drawn."""
+    """Table rows: the lines of stderr, which are read from the file when they are drawn."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
         """Show all lines of stderr.
@@ -59,19 +59,19 @@ class LogRows(TrafficRows):
                 Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
             )
         text, skipped = line_text
-        before = (Span(f"({units.size(skipped)} before this not recorded) ", "bad"),) if skipped else ()
-        return RowText(Span(""), (*before, Span(text)), is_wide=True)
+        gap_spans = (Span(f"({units.size(skipped)} before this not recorded) ", "bad"),) if skipped else ()
+        return RowText(Span(""), (*gap_spans, Span(text)), is_wide=True)
 
 
 class LogSearch:
-    """A search for the lines that contain all of some words, step by step."""
+    """A search for the lines that contain all words of a query, step by step."""
 
     def __init__(self, reading: Reading, words: str) -> None:
         """Start without results.
 
         Args:
             reading: the capture.
-            words: separated by blanks; case is ignored.
+            words: the words, separated by blanks; case is ignored.
         """
         self.words = words
         self.rows = array("I")
@@ -85,24 +85,26 @@ class LogSearch:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
         rows = self._reading.stderr[self.looked : self.looked + AT_ONCE]
         for row in rows:
-            line_text = text_of(self._reading, row)
-            if line_text is not None and all(word in line_text[0].lower() for word in self._wanted):
+            searched_line = text_of(self._reading, row)
+            if searched_line is not None and all(word in searched_line[0].lower() for word in self._wanted):
                 self.rows.append(row)
         self.looked += len(rows)
         return bool(rows)
 
 
 def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """The rows around a line of stderr, without other such lines, and the place of the first row after it."""
+    """Returns the rows around a line of stderr, without other such lines, and how many of them are before it."""
     rows = reading.shown
-    at = bisect_left(rows, row)
-    before = _others(reading, range(at - 1, max(-1, at - 1 - MAX_SEARCHED), -1))
-    before.reverse()
-    after = _others(reading, range(at, min(len(rows), at + MAX_SEARCHED)))
-    return before + after, len(before)
+    position = bisect_left(rows, row)
+    rows_before = _others(reading, range(position - 1, max(-1, position - 1 - MAX_SEARCHED), -1))
+    rows_before.reverse()
+    rows_after = _others(reading, range(position, min(len(rows), position + MAX_SEARCHED)))
+    return rows_before + rows_after, len(rows_before)
 
 
-def _others(reading: Reading, places: range) -> list[int]:
-    """The first `NEIGHBOUR_MS` rows at places of the traffic that are not lines of stderr."""
+def _others(reading: Reading, positions: range) -> list[int]:
+    """Returns the first `NEIGHBOUR_MS` of the rows at some positions that are not lines of stderr."""
     rows, index = reading.shown, reading.index
-    return list(islice((rows[place] for place in places if index.kind(rows[place]) != "stderr"), NEIGHBOUR_MS))
+    return list(
+        islice((rows[position] for position in positions if index.kind(rows[position]) != "stderr"), NEIGHBOUR_MS)
+    )

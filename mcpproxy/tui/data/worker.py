@@ -1,13 +1,13 @@
-"""Worker: the process that understands captures and runs the rules, so that the screen never waits for them.
+"""Worker: the process that interprets captures and runs the rules, so that the screen never waits for either.
 
 `checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports the meaning of
 their messages as binary batches (`columns.py`), the findings of the rules, and its progress. The meaning comes first;
 the rules have a separate pass over a large capture, and over one that grows faster than they can check it. The output
 of each pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends
-when the screen does, however the screen ends, even by `kill -9`. It runs at low priority (nice), and writes only these
-files and the tallies of captures, in the cache.
+when the screen does, even if the screen was killed with `kill -9`. It runs at low priority (nice), and writes nothing
+but this output and the tallies of captures, both in the cache.
 
-If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
+If a capture has more findings than a person can read, most of them are reported without text, by rule and frame only.
 """
 
 import gc
@@ -48,29 +48,29 @@ LAG_S: Final = 0.25
 WITH_TEXT: Final = 10_000
 """How many findings of a capture are reported with their text."""
 OWN: Final = 50
-"""How many findings of each rule are always reported with their text, however many came before."""
+"""How many findings of each rule are always reported with their text, regardless of how many came before."""
 MAX_SENT_TEXT_CHARS: Final = 1000
 """The maximum length of a text, in characters."""
 RELATED: Final = 20
-"""How many record numbers are reported with a finding."""
+"""The maximum number of related records that are reported with a finding."""
 
 Tell = Callable[[bytes], None]
 
 
 class ColumnSender:
-    """Fills the columns of a capture, which hold the meaning of its messages, and sends the changes in them."""
+    """Fills the columns of a capture, which contain the meaning of its messages, and sends the changes."""
 
-    def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
+    def __init__(self, number: int, source: "Pass", send_message: Tell, max_rows: int) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
-            source: reads and understands it.
-            tell: sends a message.
-            most: how many rows it reports.
+            source: the pass that reads and interprets it.
+            send_message: sends a message.
+            max_rows: the maximum number of rows to report.
         """
-        self._number, self._tail, self._tell = number, source.tail, tell
-        self._interpreter = Interpreter(source.reading, most)
+        self._number, self._tail, self._tell = number, source.tail, send_message
+        self._interpreter = Interpreter(source.reading, max_rows)
 
     def on_step(self, step: Step) -> None:
         """Process the next step of the reading."""
@@ -85,16 +85,22 @@ class ColumnSender:
 class FindingSender:
     """Sends the findings of the rules in a capture, and their progress."""
 
-    def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
+    def __init__(self, number: int, path: Path, send_message: Tell, *, in_full: bool) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
             path: the capture.
-            tell: sends a message.
+            send_message: sends a message.
             in_full: whether to report the findings, or only their number.
         """
-        self._number, self._path, self._key, self._tell, self._in_full = number, path, key_of(path), tell, in_full
+        self._number, self._path, self._key, self._tell, self._in_full = (
+            number,
+            path,
+            key_of(path),
+            send_message,
+            in_full,
+        )
         self._found = self._known = 0
         """How many findings were sent, and how many entries were checked, in this pass or an earlier one."""
         self._begin()
@@ -109,7 +115,7 @@ class FindingSender:
         """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
     def begin_again(self) -> None:
-        """Prepare for another reading of the same capture: its first findings were sent before."""
+        """Prepare to read the same capture again; findings that have been sent are not sent again."""
         self._known = self._entries
         self._begin()
 
@@ -120,7 +126,7 @@ class FindingSender:
         self._entries += step.item is not None
 
     def send(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
-        """Send the progress, if that is due."""
+        """Send the progress, if a report is due."""
         now = time.monotonic()
         if has_ended:
             # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
@@ -152,43 +158,43 @@ class FindingSender:
             return
         self._seen += 1
         self._of_rule[finding.rule] += 1
-        is_with_text = self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN
-        self._with_text += is_with_text
+        has_text = self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN
+        self._with_text += has_text
         if self._seen <= self._found:
             return
         self._found = self._seen
-        if is_with_text:
-            cut = finding._replace(
+        if has_text:
+            short_finding = finding._replace(
                 message=finding.message[:MAX_SENT_TEXT_CHARS],
                 pointer=finding.pointer[:MAX_SENT_TEXT_CHARS],
                 method=finding.method[:MAX_SENT_TEXT_CHARS],
                 related=finding.related[:RELATED],
             )
-            report: dict[str, Any] = {"found": cut}
+            report: dict[str, Any] = {"found": short_finding}
         else:
             report = {"more": [finding.rule, finding.level, finding.frame, finding.finding_count]}
         self._tell(as_json({"n": self._number, **report}))
 
 
 class Pass:
-    """A capture, read once to its end and then followed, for one purpose or for both."""
+    """Reads a capture once, and then follows it, to interpret its messages, to run the rules, or both."""
 
     def __init__(self, path: Path, *, with_rules: bool) -> None:
-        """Open it.
+        """Open the capture.
 
         Args:
             path: the capture.
             with_rules: whether the rules judge it.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         self.tail = Tail(path)
         self.reading = Reading(rules=Rules() if with_rules else None)
         self.columns: ColumnSender | None = None
         self.judgement: FindingSender | None = None
         self.telling: OutputCache | None = None
-        """The output to cache once all is sent."""
+        """The output, which is cached once all of it has been sent; None if it is not cached."""
         self.has_ended = False
 
     @property
@@ -229,16 +235,16 @@ class Pass:
 class CachedPass:
     """Sends the cached output of an earlier pass over a capture again."""
 
-    def __init__(self, number: int, messages: Iterator[bytes], tell: Tell, *, is_urgent: bool) -> None:
+    def __init__(self, number: int, messages: Iterator[bytes], send_message: Tell, *, is_urgent: bool) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
-            messages: the messages that were sent, under any number.
-            tell: sends a message.
-            is_urgent: whether they hold the meaning of the capture's messages.
+            messages: the messages of the earlier pass, with any number.
+            send_message: sends a message.
+            is_urgent: whether they contain the meaning of the capture's messages.
         """
-        self._number, self._messages, self._tell, self.is_urgent = number, messages, tell, is_urgent
+        self._number, self._messages, self._tell, self.is_urgent = number, messages, send_message, is_urgent
         self.has_ended = False
 
     def step(self) -> bool:
@@ -262,62 +268,69 @@ class CachedPass:
 
 
 class Task:
-    """One capture, in one pass or in two."""
+    """Reads one capture, in one pass or in two."""
 
     def __init__(
-        self, number: int, path: Path, tell: Tell, *, most: int = 0, with_rules: bool = True, in_full: bool = True
+        self,
+        number: int,
+        path: Path,
+        send_message: Tell,
+        *,
+        most: int = 0,
+        with_rules: bool = True,
+        in_full: bool = True,
     ) -> None:
-        """Open it.
+        """Open the capture.
 
         Args:
             number: identifies it in all messages.
             path: the capture.
-            tell: sends a message; several in a row may be sent together.
+            send_message: sends a message; several in a row may be sent together.
             most: the maximum number of rows whose meaning is sent.
-            with_rules: whether to send what the rules find.
+            with_rules: whether to send the findings of the rules.
             in_full: whether to report the findings, or only their number.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         self.number, self.is_shown = number, most > 0
-        self._path, self._tell = path, tell
+        self._path, self._tell = path, send_message
         self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
-        """Since when the pass for both purposes has been behind."""
+        """When the shared pass began to lag behind the capture; None if it has caught up."""
         self._passes: list[Pass | CachedPass] = []
         if self.is_shown and is_cached(path):
             self._add("meaning", most)
             if with_rules:
                 self._add("findings", most)
             return
-        one = Pass(path, with_rules=with_rules)
+        only_pass = Pass(path, with_rules=with_rules)
         if self.is_shown:
-            one.columns = ColumnSender(number, one, tell, most)
+            only_pass.columns = ColumnSender(number, only_pass, send_message, most)
         if with_rules:
-            one.judgement = FindingSender(number, path, tell, in_full=in_full)
-        self._passes.append(one)
+            only_pass.judgement = FindingSender(number, path, send_message, in_full=in_full)
+        self._passes.append(only_pass)
 
-    def _add(self, about: About, most: int) -> None:
-        """Add a pass for one purpose over a large closed capture; from the cache, if there was such a pass before."""
+    def _add(self, about: About, max_rows: int) -> None:
+        """Add a pass for one purpose over a large closed capture; from the cache if an earlier pass is cached."""
         is_urgent = about == "meaning"
-        telling = cache_of(self._path, about, most)
-        messages = telling.cached()
+        output = cache_of(self._path, about, max_rows)
+        messages = output.cached()
         if messages is not None:
             self._passes.append(CachedPass(self.number, messages, self._tell, is_urgent=is_urgent))
             return
 
-        def tell(message: bytes) -> None:
-            telling.add(message)
+        def cache_and_send(message: bytes) -> None:
+            output.add(message)
             self._tell(message)
 
-        one = Pass(self._path, with_rules=not is_urgent)
-        one.telling = telling
+        new_pass = Pass(self._path, with_rules=not is_urgent)
+        new_pass.telling = output
         if is_urgent:
-            one.columns = ColumnSender(self.number, one, tell, most)
+            new_pass.columns = ColumnSender(self.number, new_pass, cache_and_send, max_rows)
         else:
-            one.judgement = FindingSender(self.number, self._path, tell, in_full=True)
-        self._passes.append(one)
+            new_pass.judgement = FindingSender(self.number, self._path, cache_and_send, in_full=True)
+        self._passes.append(new_pass)
 
     @property
     def passes_left(self) -> int:
@@ -333,40 +346,45 @@ class Task:
         """Do a little more; returns False if there is nothing to do yet.
 
         Args:
-            is_urgent: whether to interpret messages, or to run the rules, where they have a separate pass.
+            is_urgent: True to interpret messages; False to run the rules, if they have a separate pass.
         """
-        one = next((one for one in self._passes if one.is_urgent == is_urgent), None)
-        if one is None:
+        current_pass = next((candidate for candidate in self._passes if candidate.is_urgent == is_urgent), None)
+        if current_pass is None:
             return False
-        is_busy = one.step()
-        if one.has_ended:
-            one.close()
-            self._passes.remove(one)
-            if isinstance(one, Pass) and one.telling is not None:
-                one.telling.save()
+        is_busy = current_pass.step()
+        if current_pass.has_ended:
+            current_pass.close()
+            self._passes.remove(current_pass)
+            if isinstance(current_pass, Pass) and current_pass.telling is not None:
+                current_pass.telling.save()
             return True
-        if isinstance(one, Pass) and one.columns is not None and one.judgement is not None and self._is_live:
-            self._look_after(one, is_busy=is_busy)
+        if (
+            isinstance(current_pass, Pass)
+            and current_pass.columns is not None
+            and current_pass.judgement is not None
+            and self._is_live
+        ):
+            self._look_after(current_pass, is_busy=is_busy)
         return is_busy
 
     def close(self) -> None:
         """Close the files."""
-        for one in self._passes:
-            one.close()
+        for open_pass in self._passes:
+            open_pass.close()
 
-    def _look_after(self, both: Pass, *, is_busy: bool) -> None:
-        """Give the rules a separate pass if they hold up the rest for too long."""
+    def _look_after(self, shared_pass: Pass, *, is_busy: bool) -> None:
+        """Give the rules a separate pass if they delay the meaning of messages for too long."""
         now = time.monotonic()
         if not is_busy:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = now
-        elif now - self._behind_since > LAG_S and both.judgement is not None:
-            alone = Pass(self._path, with_rules=True)
-            alone.judgement, both.judgement = both.judgement, None
-            alone.judgement.begin_again()
-            both.reading.drop_rules()
-            self._passes.append(alone)
+        elif now - self._behind_since > LAG_S and shared_pass.judgement is not None:
+            rules_pass = Pass(self._path, with_rules=True)
+            rules_pass.judgement, shared_pass.judgement = shared_pass.judgement, None
+            rules_pass.judgement.begin_again()
+            shared_pass.reading.drop_rules()
+            self._passes.append(rules_pass)
 
 
 def main() -> None:
@@ -374,44 +392,45 @@ def main() -> None:
     with suppress(OSError):
         os.nice(NICENESS)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold traffic
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = Parent()
-    orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    parent.listen(orders.put)
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    parent.listen(requests.put)
     tasks: dict[int, Task] = {}
     while True:
         is_busy = _work(parent, tasks)
         parent.flush()
         with suppress(queue.Empty):
-            order = orders.get(timeout=0 if is_busy else POLL_S if tasks else None)
+            request = requests.get(timeout=0 if is_busy else POLL_S if tasks else None)
             while True:
-                _handle(parent, from_json(order), tasks)
-                order = orders.get_nowait()
+                _handle(parent, from_json(request), tasks)
+                request = requests.get_nowait()
 
 
-def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> None:
-    number = order["n"]
-    if "path" not in order:
+def _handle(parent: Parent, request: dict[str, Any], tasks: dict[int, Task]) -> None:
+    number = request["n"]
+    if "path" not in request:
         task = tasks.pop(number, None)
         if task is not None:
             task.close()
         return
-    path, wanted = Path(os.fsdecode(bytes.fromhex(order["path"]))), order["wanted"]
+    path, options = Path(os.fsdecode(bytes.fromhex(request["path"]))), request["wanted"]
     try:
-        tasks[number] = Task(number, path, parent.put, **wanted)
+        tasks[number] = Task(number, path, parent.put, **options)
     except CaptureError as error:
         _fail(parent, number, str(error))
 
 
 def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
-    """Run a step of the first task with work: what messages mean, and then the rules, each in order of arrival.
+    """Run a step of the first task that has work; returns False if no task has any.
 
-    The rules check captures that are shown before captures whose findings are only counted.
+    All tasks interpret messages before any task runs the rules. Captures that are shown come before captures whose
+    findings are only counted; otherwise, the tasks keep their order of arrival.
     """
     for is_urgent in (True, False):
         for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):
-            passes = task.passes_left
+            passes_before = task.passes_left
             try:
                 is_busy = task.step(is_urgent=is_urgent)
             except Exception as error:  # noqa: BLE001 - a capture that cannot be read must not stop the others
@@ -419,8 +438,8 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
                 del tasks[task.number]
                 _fail(parent, task.number, f"{type(error).__name__}: {error}"[:MAX_SENT_TEXT_CHARS])
                 return True
-            if task.passes_left < passes:
-                gc.collect()  # what a pass held is in reference cycles, and the next pass needs as much memory
+            if task.passes_left < passes_before:
+                gc.collect()  # the data of a pass is in reference cycles, and the next pass needs as much memory
             if task.has_ended:
                 del tasks[task.number]
                 parent.put(as_json({"n": task.number, "done": True}))
@@ -430,5 +449,5 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
     return False
 
 
-def _fail(parent: Parent, number: int, why: str) -> None:
-    parent.put(as_json({"n": number, "failed": why}))
+def _fail(parent: Parent, number: int, reason: str) -> None:
+    parent.put(as_json({"n": number, "failed": reason}))

@@ -39,24 +39,24 @@ Lines = Sequence[Sequence[Span]]
 
 
 class Detail(NamedTuple):
-    """What the pane shows."""
+    """The content of the pane."""
 
     lines: Lines = ()
     tree: Tree | None = None
     pages: int = 1
     """The number of pages; `lines` is one of them."""
     exchange: Lines = ()
-    """The exchange of the row in short, to be shown next to it."""
+    """A summary of the row's exchange, to be shown next to it."""
 
 
 def detail(
     reading: Reading, row: int, view: str, page: int = 0, width: int = 80, *, with_findings: bool = False
 ) -> Detail:
-    """One view of a row, and its exchange in short.
+    """Returns one view of a row, and a summary of its exchange.
 
     Args:
         reading: the capture.
-        row: the entry.
+        row: the row.
         view: one of VIEWS.
         page: the number of the page in a raw view, from 0.
         width: the width of a line, in cells.
@@ -77,9 +77,9 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
     if view == "headers":
         return Detail(_headers(reading, row))
     if view == "text":
-        writing = row_text(reading, row, width)
-        if writing is not None:
-            return Detail(writing.lines)
+        writer = row_text(reading, row, width)
+        if writer is not None:
+            return Detail(writer.lines)
     index = reading.index
     if index.entry(row).size > MAX_TREE_BYTES and index.giant(row) is not None:
         return _bytes(lambda: index.giant(row) or (), view, page, width, row, index.entry(row).size)
@@ -98,8 +98,8 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
 
 
 def _bytes(pieces: Callable[[], Iterable[bytes]], view: str, page: int, width: int, row: int, size: int) -> Detail:
-    kind = HexPage if view == "hex" else RawPage
-    return Detail(kind(pieces, page, width, row), pages=max(1, -(-size // PAGE)))
+    page_class = HexPage if view == "hex" else RawPage
+    return Detail(page_class(pieces, page, width, row), pages=max(1, -(-size // PAGE)))
 
 
 def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
@@ -119,12 +119,12 @@ def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
 
 
 def entry_name(entry: IndexEntry) -> str:
-    """The name of an entry with its number: `frame 9`; if it is not a frame, `record 9`."""
+    """Returns the name of an entry with its number: `frame 9`, or `record 9` if it is not a frame."""
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
 
 def exchange_lines(reading: Reading, row: int) -> Lines:
-    """How a message relates to others: the times, outcome and two sides of its exchange. Reads the file."""
+    """Returns how a message relates to others: the times, outcome and two sides of its exchange. Reads the file."""
     index, number = reading.index, reading.call(row)
     entry = index.entry(row)
     lines = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
@@ -134,18 +134,18 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     lines.append(_pair("sent", _at(reading, calls.request[number])))
     if calls.response[number] != NONE:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
-        about = "about " if calls.is_inexact[number] else ""
-        lines.append(_pair("latency", f"{about}{units.duration(calls.latency_ns[number])}"))
+        qualifier = "about " if calls.is_inexact[number] else ""
+        lines.append(_pair("latency", f"{qualifier}{units.duration(calls.latency_ns[number])}"))
     lines += map(_fact, _became(reading, number))
     client, server, _ = reading.conversation.peers(reading.session(row))
-    for word, peer in (("client", client), ("server", server)):
+    for side, peer in (("client", client), ("server", server)):
         if peer is not None:
-            lines.append(_pair(word, peer_text(peer)))
+            lines.append(_pair(side, peer_text(peer)))
     return lines
 
 
 def _related(reading: Reading, row: int) -> list[list[Span]]:
-    """The lines about a message that belongs to no call."""
+    """Returns the lines about a message that belongs to no call."""
     if row >= reading.understood:
         return [[Span("not analysed yet …", "dim")]]
     item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGE else None
@@ -156,20 +156,20 @@ def _related(reading: Reading, row: int) -> list[list[Span]]:
 
 
 def _became(reading: Reading, number: int) -> Iterator[Fact]:
-    """How a call was cancelled, and what became of it."""
-    calls, known = reading.calls, reading.outcome(number)
+    """Yields how a call was cancelled, and its outcome."""
+    calls, known_outcome = reading.calls, reading.outcome(number)
     is_answered, response = calls.response[number] != NONE, response_of(reading, number)
     # For a message that is too large to be read for a line, only its outcome is shown.
     call = call_at(reading, number, response) if response is not None or not is_answered else None
     if call is not None:
         yield from filter(None, [cancellation(call)])
-    if known is None:
+    if known_outcome is None:
         is_endless = reading.kinds.all[calls.kind[number]].method in ENDLESS
         yield from [] if is_endless else [Fact("outcome", waiting().word if reading.is_live else "…")]
     elif call is not None:
         yield from filter(None, [outcome(call)])
     else:
-        status = verdict(known, is_abandoned=reading.abandoned_ns(number) is not None)
+        status = verdict(known_outcome, is_abandoned=reading.abandoned_ns(number) is not None)
         yield Fact("outcome", status._replace(late_ns=late_ns(reading, number)).word, status.is_bad)
 
 

@@ -13,13 +13,13 @@ NAME: Final = 200
 
 
 def line_of(lines: Sequence[Branch], finding: Finding) -> int:
-    """The line of the value that a finding is about or, if it is missing, of its nearest existing parent."""
-    steps = finding.pointer.split("/")[1:]
+    """Returns the line of the value that a finding is about or, if it is missing, of its nearest existing parent."""
+    tokens = finding.pointer.split("/")[1:]
     if finding.item is not None and lines and _opens(lines[0], "["):
-        steps.insert(0, str(finding.item))
+        tokens.insert(0, str(finding.item))
     line = 0
-    for step in steps:
-        child = _child(lines, line, step.replace("~1", "/").replace("~0", "~"))
+    for token in tokens:
+        child = _child(lines, line, token.replace("~1", "/").replace("~0", "~"))
         if child is None:
             break
         line = child
@@ -27,7 +27,7 @@ def line_of(lines: Sequence[Branch], finding: Finding) -> int:
 
 
 def _child(lines: Sequence[Branch], parent: int, name: str) -> int | None:
-    """The line of a member or an element, or None if there is none."""
+    """Returns the line of a member or an element, or None if there is none."""
     is_array = _opens(lines[parent], "[")
     quoted = sanitise(json.dumps(name[:NAME], ensure_ascii=False), None)
     number, line = 0, parent + 1
@@ -39,5 +39,5 @@ def _child(lines: Sequence[Branch], parent: int, name: str) -> int | None:
     return None
 
 
-def _opens(branch: Branch, sign: str) -> bool:
-    return branch.end > 0 and branch.spans[-1].text == sign
+def _opens(branch: Branch, bracket: str) -> bool:
+    return branch.end > 0 and branch.spans[-1].text == bracket

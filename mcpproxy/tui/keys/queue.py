@@ -41,12 +41,12 @@ class KeyQueue:
         self._app, self._hand_on = app, hand_on
         self._typed: deque[events.Event] = deque()
         self._at: events.Event | None = None
-        """The event that was passed on and whose effects are not complete."""
+        """The event that was passed on last, while its effects are not complete."""
         self._since = 0.0
         self._work: Future[None] | None = None
 
     def wait_for(self, work: Future[None]) -> None:
-        """Pass on no more keys until some work is done, such as opening a box or loading what the next key is for."""
+        """Pass on no more keys until some work is done, such as opening a box that the next key is meant for."""
         self._work = work
 
     async def enqueue(self, event: events.Key | events.Paste) -> None:
@@ -63,13 +63,13 @@ class KeyQueue:
     async def _go_on(self) -> None:
         while self._typed and self._at is None:
             event = self._typed.popleft()
-            front = self._front()
+            focused = self._front()
             if self._only_moves(event):
                 await self._hand_on(event)
                 continue
             self._at, self._since = event, monotonic()
             await self._hand_on(event)
-            self._rise(event, front, front, ROUNDS)
+            self._rise(event, focused, focused, ROUNDS)
 
     def _front(self) -> MessagePump:
         return self._app.focused or self._app.screen
@@ -77,32 +77,32 @@ class KeyQueue:
     def _only_moves(self, event: events.Event) -> bool:
         if not isinstance(event, events.Key):
             return False
-        chain = self._app.screen._modal_binding_chain  # as Textual itself looks keys up
-        bound = next(
+        chain = self._app.screen._modal_binding_chain  # Textual looks keys up in the same chain
+        binding = next(
             (candidates[0] for _, bindings in chain if (candidates := bindings.key_to_bindings.get(event.key))), None
         )
-        return bound is not None and bound.id in MOVES
+        return binding is not None and binding.id in MOVES
 
-    def _rise(self, event: events.Event, front: MessagePump, at: MessagePump, rounds: int) -> None:
+    def _rise(self, event: events.Event, focused: MessagePump, widget: MessagePump, rounds: int) -> None:
         """Send the probe up from a widget, after everything queued there; a closing widget is skipped."""
-        if at is self._app or at._parent is None:
-            self._app.call_later(self._back, event, front, rounds)
-        elif not at.call_later(self._rise, event, front, at._parent, rounds):
-            self._rise(event, front, at._parent, rounds)
+        if widget is self._app or widget._parent is None:
+            self._app.call_later(self._back, event, focused, rounds)
+        elif not widget.call_later(self._rise, event, focused, widget._parent, rounds):
+            self._rise(event, focused, widget._parent, rounds)
 
-    async def _back(self, event: events.Event, front: MessagePump, rounds: int) -> None:
+    async def _back(self, event: events.Event, focused: MessagePump, rounds: int) -> None:
         """Handle the arrival of the probe, which has passed all queues on the path."""
         if event is not self._at:
             return
         if rounds > 1:
-            self._rise(event, front, front, rounds - 1)
-        elif self._front() is not front:
+            self._rise(event, focused, focused, rounds - 1)
+        elif self._front() is not focused:
             # The widget with the focus may not be mounted yet.
-            front = self._front()
-            self._rise(event, front, front, 1)
+            focused = self._front()
+            self._rise(event, focused, focused, 1)
         elif self._work is not None:
             work, self._work = self._work, None
-            work.add_done_callback(lambda _: self._app.call_later(self._back, event, front, ROUNDS))
+            work.add_done_callback(lambda _: self._app.call_later(self._back, event, focused, ROUNDS))
         else:
             self._at = None
             await self._go_on()

@@ -39,13 +39,13 @@ class Item(NamedTuple):
     """The number of findings in the group, or of those not shown."""
     is_head: bool = False
     times: int = 1
-    """For a finding: how many identical ones the line stands for, the first of which is shown."""
+    """For a finding: how many identical findings the line represents; it shows the first of them."""
     is_spread: bool = False
     """Whether identical findings have a line each."""
 
     @property
     def identity(self) -> Identity | None:
-        """What the finding shares with identical ones; None if the line is not a finding."""
+        """Everything that identical findings share; None if the line is not a finding."""
         return None if self.finding is None else identity(self.finding)
 
     def is_same(self, other: "Item") -> bool:
@@ -54,7 +54,7 @@ class Item(NamedTuple):
 
 
 def identity(finding: Finding) -> Identity:
-    """Everything that the line of a finding shows, except its place."""
+    """Returns everything that the line of a finding shows, except its position."""
     return finding.rule, finding.level, finding.blames, finding.method, finding.message
 
 
@@ -66,13 +66,15 @@ class FindingRows(MemoryRows[Item]):
         self.folded: set[Group] = set()
 
     def line(self, row: int) -> TableLine:
-        """One line."""
+        """Returns one line."""
         item = self.items[row]
         if item.is_head:
             sign, role = SIGNS[item.group.level], LEVELS[item.group.level]
-            fold = "▸" if item.group in self.folded else "▾"
+            fold_sign = "▸" if item.group in self.folded else "▾"
             spans = [Span(f"{sign} {item.group.level!s:<7}  ", role), Span(item.group.rule, "accent")]
-            return TableLine({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
+            return TableLine(
+                {"mark": (Span(fold_sign, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame"
+            )
         finding = item.finding
         if finding is None:
             return TableLine({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
@@ -88,16 +90,22 @@ class FindingRows(MemoryRows[Item]):
 
 
 def list_items(
-    findings: Findings, folded: set[Group], unfolded: set[Group], words: str, spread: Container[Identity] = ()
+    findings: Findings,
+    folded_groups: set[Group],
+    unfolded_groups: set[Group],
+    words: str,
+    spread_identities: Container[Identity] = (),
 ) -> Iterator[Item]:
-    """The lines: the worst level first, then by rule, then in the order of the capture. Identical findings share one.
+    """Yields the lines: the worst level first, then by rule, then in the order of the capture.
+
+    Identical findings share a line, unless they are in `spread_identities`.
 
     Args:
         findings: all findings.
-        folded: groups that show only their head.
-        unfolded: groups that show more than the first findings.
-        words: the filter: words that a finding contains, and patterns for its rule.
-        spread: the identical findings that have a line each.
+        folded_groups: groups that show only their head.
+        unfolded_groups: groups that show more than the first findings.
+        words: the filter: words that a finding must contain, and patterns for its rule.
+        spread_identities: the identities of the findings that have a line each.
     """
     groups: dict[Group, list[Finding]] = {}
     terms = words.lower().split()
@@ -105,39 +113,39 @@ def list_items(
         if has_all_words(finding, terms):
             groups.setdefault(Group(finding.level, finding.rule), []).append(finding)
     counts = dict(findings.counts)
-    for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
-        members = sorted(groups[group], key=lambda key: key.frame)
+    for group in sorted(groups, key=lambda group: (-group.level, group.rule)):
+        members = sorted(groups[group], key=lambda finding: finding.frame)
         # For findings without text, only level and rule are known.
         count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
         yield Item(group, total=count, is_head=True)
-        if group in folded:
+        if group in folded_groups:
             continue
-        lines = _lines(group, members, spread)
-        listed = lines if group in unfolded else lines[:AT_FIRST]
-        yield from listed
-        shown = sum(item.times for item in listed)
-        if shown < count:
-            yield Item(group, total=count - shown)
+        items = _lines(group, members, spread_identities)
+        listed_items = items if group in unfolded_groups else items[:AT_FIRST]
+        yield from listed_items
+        shown_count = sum(item.times for item in listed_items)
+        if shown_count < count:
+            yield Item(group, total=count - shown_count)
 
 
-def _lines(group: Group, members: Iterable[Finding], spread: Container[Identity]) -> list[Item]:
-    """The lines of some findings; of identical ones, the first stands for all."""
-    lines: list[Item] = []
-    first: dict[Identity, int] = {}
-    for finding in members:
+def _lines(group: Group, findings: Iterable[Finding], spread_identities: Container[Identity]) -> list[Item]:
+    """Returns the lines of some findings; identical findings share the line of the first."""
+    items: list[Item] = []
+    index_of: dict[Identity, int] = {}
+    for finding in findings:
         key = identity(finding)
-        if key in spread:
-            lines.append(Item(group, finding, is_spread=True))
-        elif key in first:
-            lines[first[key]] = lines[first[key]]._replace(times=lines[first[key]].times + 1)
+        if key in spread_identities:
+            items.append(Item(group, finding, is_spread=True))
+        elif key in index_of:
+            items[index_of[key]] = items[index_of[key]]._replace(times=items[index_of[key]].times + 1)
         else:
-            first[key] = len(lines)
-            lines.append(Item(group, finding))
-    return lines
+            index_of[key] = len(items)
+            items.append(Item(group, finding))
+    return items
 
 
 def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
-    """Whether a finding contains all of some words; a word with a `*` or `?` is a pattern for its rule."""
+    """Whether a finding contains all terms; a term with a `*` or `?` is a pattern for its rule."""
     if not terms:
         return True
     text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()

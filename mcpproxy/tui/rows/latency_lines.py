@@ -28,17 +28,17 @@ ABANDONED: Final = Column("abandoned", "aband", 5, right=True)
 
 
 def columns_with(columns: Iterable[Column], *, is_abandoned: bool) -> list[Column]:
-    """The columns; `ABANDONED` only if a call was abandoned."""
+    """Returns the columns, but `ABANDONED` only if a call was abandoned."""
     return [column for column in columns if is_abandoned or column is not ABANDONED]
 
 
 def abandoned_cell(count: int) -> tuple[Span, ...]:
-    """The cell of that column."""
+    """Returns a cell of the column `ABANDONED`."""
     return (Span(f"{count:,}", "bad" if count else "dim"),)
 
 
 class Bucket(NamedTuple):
-    """The responses with a latency of an octave."""
+    """The responses whose latency is within an octave."""
 
     octave: int
     responses: int
@@ -50,7 +50,7 @@ class Bucket(NamedTuple):
 
 
 class BucketRows(MemoryRows[Bucket]):
-    """The rows: the buckets of a histogram."""
+    """Table rows: the buckets of a histogram."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,54 +62,54 @@ class BucketRows(MemoryRows[Bucket]):
         self._width = max(1, min(WIDEST, width - RANGE - 18))
 
     def line(self, row: int) -> TableLine:
-        """One bucket."""
+        """Returns the line of a bucket."""
         bucket = self.items[row]
-        sign = "+" if bucket.is_last else "–"
+        suffix = "+" if bucket.is_last else "–"
         text = f" {bucket.responses:,}  {100 * bucket.share:.0f}%" if bucket.responses else ""
-        filled = -int(-self._width * bucket.length // 1)
+        bar_cells = -int(-self._width * bucket.length // 1)
         return TableLine(
             {
-                "latency": (Span(f"{brief(octave_ns(bucket.octave)[0])} {sign}", "dim"),),
-                "count": (Span("█" * filled, "accent"), Span(text)),
+                "latency": (Span(f"{brief(octave_ns(bucket.octave)[0])} {suffix}", "dim"),),
+                "count": (Span("█" * bar_cells, "accent"), Span(text)),
             }
         )
 
 
 def buckets_of(octaves: Mapping[int, int]) -> list[Bucket]:
-    """The buckets from the shortest duration to the longest, empty ones included."""
+    """Returns the buckets from the shortest duration to the longest, including empty ones."""
     if not octaves:
         return []
-    total, most, last = sum(octaves.values()), max(octaves.values()), max(octaves)
-    counts = ((octave, octaves.get(octave, 0)) for octave in range(min(octaves), last + 1))
-    return [Bucket(octave, count, count / total, count / most, octave == last) for octave, count in counts]
+    total, max_count, last_octave = sum(octaves.values()), max(octaves.values()), max(octaves)
+    counts = ((octave, octaves.get(octave, 0)) for octave in range(min(octaves), last_octave + 1))
+    return [Bucket(octave, count, count / total, count / max_count, octave == last_octave) for octave, count in counts]
 
 
 def bucket_filter(bucket: Bucket) -> str:
-    """The expression that selects the calls whose latency is in a bucket."""
+    """Returns the filter expression for the calls whose latency is in a bucket."""
     low, high = octave_ns(bucket.octave)
     return f"latency>={_exact(low)} latency<{_exact(high)}"
 
 
 def _exact(ns: int) -> str:
-    """A duration in the largest unit in which it is 1 or more, with all its digits."""
+    """Returns a duration in the largest unit in which it is 1 or more, with all its digits."""
     unit, digits = next(((unit, digits) for unit, digits in _UNITS if ns >= 10**digits), ("ns", 0))
-    whole, rest = divmod(ns, 10**digits)
-    fraction = f"{rest:0{digits}d}".rstrip("0") if rest else ""
+    whole, remainder = divmod(ns, 10**digits)
+    fraction = f"{remainder:0{digits}d}".rstrip("0") if remainder else ""
     return f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
 
 
 def course_lines(distribution: Distribution, width: int) -> list[list[Span]]:
-    """The latencies of one kind over time, as lines."""
+    """Returns the latencies of one kind over time, as lines."""
     lines: list[list[Span]] = []
-    room = max(4, width - LABEL - 12)
-    most = max((value for value in distribution.p95_ns if value is not None), default=0)
+    chart_width = max(4, width - LABEL - 12)
+    scale_ns = max((value for value in distribution.p95_ns if value is not None), default=0)
     for name, values in (("p95", distribution.p95_ns), ("p50", distribution.p50_ns)):
-        bars = blocks(stretched(values, room), most)
-        high = max((value for value in values if value is not None), default=None)
-        note = f"  up to {brief(high)}" if high is not None else ""
+        bars = blocks(stretched(values, chart_width), scale_ns)
+        max_ns = max((value for value in values if value is not None), default=None)
+        note = f"  up to {brief(max_ns)}" if max_ns is not None else ""
         lines.append([Span(f"{name + ' by time':<{LABEL}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
     if distribution.p95_ns:
-        cells = min(room, len(distribution.p95_ns))
+        axis_width = min(chart_width, len(distribution.p95_ns))
         start, end = "0", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
-        lines.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, cells - len(start))}}", "dim")])
+        lines.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, axis_width - len(start))}}", "dim")])
     return lines

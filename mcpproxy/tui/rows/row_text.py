@@ -41,9 +41,9 @@ class RowText(NamedTuple):
     http: int | None = None
     """Over HTTP, for a response: the number of its HTTP exchange."""
     is_wide: bool = False
-    """Whether `what` runs on to the end of the row."""
+    """Whether `what` extends to the end of the row."""
     is_final: bool = True
-    """Whether it stays the same as more rows are understood."""
+    """Whether it stays the same when more rows have been interpreted."""
 
 
 WAITING: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
@@ -53,7 +53,7 @@ _GONE: Final = RowText(
 
 
 def text_of(reading: Reading, row: int) -> RowText:
-    """The text of a row."""
+    """Returns the text of a row."""
     if reading.is_continued(row):
         record = reading.index.read_first_part(row)
         raw = record.members.get("raw") if record is not None else None
@@ -75,13 +75,13 @@ def text_of(reading: Reading, row: int) -> RowText:
             text = sanitise(str(item).removeprefix(f"{item.path}: "))
         return RowText(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
     if item.verdict.kind == "batch":
-        said = lines.batch(item, count_of(item))
-        return RowText(said.way, (said.subject, Span(f"  {said.problem}", "bad")))
+        line = lines.batch(item, count_of(item))
+        return RowText(line.way, (line.subject, Span(f"  {line.problem}", "bad")))
     return _message(reading, row, message_at(reading, row, item))
 
 
 def _large(reading: Reading, row: int) -> RowText:
-    """A frame that is too large to parse for a line: the text from its record and its exchange."""
+    """Returns the text of a frame that is too large to parse for a line, from its record and its exchange."""
     entry, record = reading.index.entry(row), reading.index.read_first_part(row)
     members = record.members if record is not None else {}
     arrow, is_final = Span("→" if entry.dir == "c2s" else "←", "accent"), row < reading.understood
@@ -89,75 +89,75 @@ def _large(reading: Reading, row: int) -> RowText:
     request = None if number is None or reading.calls.request[number] == row else request_of(reading, number)
     id_, http = members.get("id"), members.get("exchange")
     id_cell = fit(sanitise(id_, EXCERPT), ID_CELLS) if isinstance(id_, str) else ""
-    more = f"{size(entry.size)}, too large to read for this line"
+    note = f"{size(entry.size)}, too large to read for this line"
     if number is not None and request is not None:
         outcome = reading.outcome(number)
-        what = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"))
+        spans = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"))
         status = None if outcome is None else verdict(outcome)._replace(late_ns=late_ns(reading, number))
         id_cell = id_text(request.id).removeprefix(" #")
-        return RowText(arrow, what, id_cell, status, more, http if type(http) is int else None, is_final=is_final)
+        return RowText(arrow, spans, id_cell, status, note, http if type(http) is int else None, is_final=is_final)
     method = members.get("method")
-    call = reading.kinds.all[reading.calls.kind[number]] if number is not None else None
-    name = sanitise(call.name, EXCERPT) if call is not None and call.name is not None else ""
-    word = sanitise(method, EXCERPT) if isinstance(method, str) else entry.sort if is_final else "…"
-    if call is not None and not call.is_rest:
-        word = sanitise(call.method, EXCERPT)
+    kind = reading.kinds.all[reading.calls.kind[number]] if number is not None else None
+    name = sanitise(kind.name, EXCERPT) if kind is not None and kind.name is not None else ""
+    subject = sanitise(method, EXCERPT) if isinstance(method, str) else entry.sort if is_final else "…"
+    if kind is not None and not kind.is_rest:
+        subject = sanitise(kind.method, EXCERPT)
     return RowText(
-        arrow, (Span(word, "accent"), Span(f" {name}" if name else "")), id_cell, more=more, is_final=is_final
+        arrow, (Span(subject, "accent"), Span(f" {name}" if name else "")), id_cell, more=note, is_final=is_final
     )
 
 
-def short_call(what: Sequence[Span]) -> Sequence[Span]:
-    """The method and name of a tool call without `tools/`, for where there is little room; others are unchanged."""
-    return (Span("call", what[0].role), *what[1:]) if what[0].text == "tools/call" else what
+def short_call(spans: Sequence[Span]) -> Sequence[Span]:
+    """Returns the method and name of a tool call without `tools/`, to save room; other calls are unchanged."""
+    return (Span("call", spans[0].role), *spans[1:]) if spans[0].text == "tools/call" else spans
 
 
 def _message(reading: Reading, row: int, message: Message) -> RowText:
     is_final = row < reading.understood
     meaning = meaning_at(reading, row, message)
-    said = lines.line(message, meaning)
+    line = lines.line(message, meaning)
     number = reading.call(row)
     if isinstance(message, Response) and meaning.call is None and number is not None:
-        said = _of_unread(said, reading, number, message)
+        line = _of_unread(line, reading, number, message)
     if not is_final:
-        said = _unknown_yet(said, message)
-    if said.kind == "invalid":
-        what: tuple[Span, ...] = (said.subject, Span(f": {said.gist.text}  "), Span(said.problem, "bad"))
-        return RowText(said.way, what, is_wide=True, is_final=is_final)
-    problem = Span(f"  {said.problem}" if said.problem else "", "bad")
-    if said.kind == "aside":
-        text = (Span("  "), said.gist) if said.gist.text else ()
-        return RowText(said.way, (said.subject, *text, problem), is_wide=True, is_final=is_final)
-    subject = Span(said.subject.text, "dim" if said.kind == "response" else said.subject.role)
-    what = (subject, Span(f" {said.name}" if said.name else "", said.role), problem)
+        line = _unknown_yet(line, message)
+    if line.kind == "invalid":
+        spans: tuple[Span, ...] = (line.subject, Span(f": {line.gist.text}  "), Span(line.problem, "bad"))
+        return RowText(line.way, spans, is_wide=True, is_final=is_final)
+    problem = Span(f"  {line.problem}" if line.problem else "", "bad")
+    if line.kind == "aside":
+        text = (Span("  "), line.gist) if line.gist.text else ()
+        return RowText(line.way, (line.subject, *text, problem), is_wide=True, is_final=is_final)
+    subject = Span(line.subject.text, "dim" if line.kind == "response" else line.subject.role)
+    spans = (subject, Span(f" {line.name}" if line.name else "", line.role), problem)
     if isinstance(message, Response):
-        assert said.status is not None
+        assert line.status is not None
         id_, http = id_text(message.id).removeprefix(" #"), message.frames[0].exchange
-        return RowText(said.way, what, id_, said.status, said.status.text, http, is_final=is_final)
-    return RowText(said.way, what, said.id.removeprefix("#"), more=said.gist.text, is_final=is_final)
+        return RowText(line.way, spans, id_, line.status, line.status.text, http, is_final=is_final)
+    return RowText(line.way, spans, line.id.removeprefix("#"), more=line.gist.text, is_final=is_final)
 
 
-def _of_unread(said: Line, reading: Reading, number: int, response: Response) -> Line:
-    """The text of a response whose request is gone or too large to be read for a line, from the kind of its call."""
+def _of_unread(line: Line, reading: Reading, number: int, response: Response) -> Line:
+    """Returns the line of a response whose request is gone or too large to be read, from the kind of its call."""
     kind = reading.kinds.all[reading.calls.kind[number]]
-    method = said.subject.text if kind.is_rest else sanitise(kind.method, EXCERPT)
+    method = line.subject.text if kind.is_rest else sanitise(kind.method, EXCERPT)
     name = "" if kind.name is None else sanitise(kind.name, EXCERPT)
-    return said._replace(
+    return line._replace(
         subject=Span(method, "dim"), name=name, status=content(response)._replace(late_ns=late_ns(reading, number))
     )
 
 
-def _unknown_yet(said: Line, message: Message) -> Line:
-    """The text of a line before its row is understood: without anything about other messages."""
+def _unknown_yet(line: Line, message: Message) -> Line:
+    """Returns a line without anything about other messages, as long as its row has not been interpreted."""
     if isinstance(message, Response):
-        return said._replace(subject=Span("…", "dim"), status=content(message))
+        return line._replace(subject=Span("…", "dim"), status=content(message))
     if isinstance(message, Notification) and message.method in CANCELLATIONS:
-        return said._replace(gist=Span("…", "dim"))
-    return said
+        return line._replace(gist=Span("…", "dim"))
+    return line
 
 
 def meaning_at(reading: Reading, row: int, message: Message) -> Meaning:
-    """The meaning of the message in a row, assembled from the cells of the row and its call."""
+    """Returns the meaning of the message in a row, assembled from the cells of the row and its call."""
     calls, number = reading.calls, reading.call(row)
     if isinstance(message, Invalid):
         return Meaning(is_stray_body=reading.is_stray_body(row))

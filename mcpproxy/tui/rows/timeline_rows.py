@@ -1,4 +1,4 @@
-"""Timeline rows: a row for each server, and below it a bar for each exchange, or a heat map of too many."""
+"""Timeline rows: a row for each server, and below it a bar for each exchange, or a heat map if there are too many."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,14 +18,15 @@ MAX_BARS: Final = 200
 SHORTEST_NS: Final = 10_000
 """The shortest stretch that is drawn."""
 HEAD: Final = -1
+"""The number for the row of a server; the row of an exchange has the number of its call."""
 MANY: Final = -2
+"""The number for the row that is shown for too many exchanges until their map has been computed."""
 KINDS: Final = -3
-"""Numbers for the other rows: the row of a server; the row for too many exchanges, until their map is computed; and
-from here down, the rows of the map: the kind with number n is `KINDS - n`."""
+"""The number for the first row of a map; the row of the kind with number n has the number `KINDS - n`."""
 
 
 class TimelineRows(MemoryRows[tuple[Timeline, int]]):
-    """The rows: one for each capture, and one for each exchange in the window, unless folded."""
+    """Table rows: one for each capture, and one for each exchange in the window unless the capture is folded."""
 
     def __init__(self, timelines: Timelines) -> None:
         super().__init__()
@@ -38,7 +39,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         self._counts: dict[tuple[int, Window, int, int], list[int]] = {}
 
     def running(self) -> Sequence[tuple[Timeline, int]]:
-        """The rows for what runs in the window."""
+        """Returns the rows for the exchanges that run in the window."""
         rows: list[tuple[Timeline, int]] = []
         for timeline in self.timelines.all:
             rows.append((timeline, HEAD))
@@ -52,14 +53,14 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         return rows
 
     def _heat(self, timeline: Timeline) -> list[int]:
-        """The rows for too many exchanges: the slowest of them, and one for each kind."""
+        """Returns the rows for too many exchanges: the slowest of them, and one row for each kind."""
         heat_map = timeline.heat_map(*self.window, self.cells)
         if heat_map is None:
             return [MANY]
         return [*heat_map.outliers, *(KINDS - kind for kind in heat_map.kinds)]
 
     def line(self, row: int) -> TableLine:
-        """A capture, an exchange, or a note that there are too many."""
+        """Returns the line of a capture, an exchange or a kind, or a note that there are too many exchanges."""
         timeline, number = self.items[row]
         if number == HEAD:
             return self._head(timeline)
@@ -83,12 +84,12 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         if row is None:
             return TableLine()
         name = Span(f" {sanitise(timeline.reading.kinds.all[kind].text, 200)}")
-        lasted = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
+        longest = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
         return TableLine(
             {
                 "what": (Span(f"  {row.count:,}×", "dim"), name),
                 "chart": heat_cells(row.worst_ns),
-                "lasted": (lasted,),
+                "lasted": (longest,),
             }
         )
 
@@ -98,31 +99,31 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         if counts is None:
             counts = self._counts[key] = timeline.counts(*self.window, self.cells)
         startup, reading = timeline.startup(), timeline.reading
-        mark = ("▸ " if timeline in self.folded else "▾ ") + ("● " if reading.is_live else "")
-        more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
-        more += " (incomplete)" if timeline.is_cut else ""
+        prefix = ("▸ " if timeline in self.folded else "▾ ") + ("● " if reading.is_live else "")
+        suffix = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
+        suffix += " (incomplete)" if timeline.is_cut else ""
         name = sanitise(reading.name, 100)
-        took = "" if startup.total_ns is None else f"start-up {brief(startup.total_ns)}"
+        startup_text = "" if startup.total_ns is None else f"start-up {brief(startup.total_ns)}"
         return TableLine(
             {
-                "what": (Span(f"{mark}{name}{more}", "accent"),),
+                "what": (Span(f"{prefix}{name}{suffix}", "accent"),),
                 "chart": server_cells(counts, startup, self.window, timeline.last_ns),
-                "lasted": (Span(took, "dim"),),
+                "lasted": (Span(startup_text, "dim"),),
             }
         )
 
 
 def duration_span(bar: Bar, *, is_live: bool) -> Span:
-    """How long an exchange lasted, and whether its response came late; also how it ended, unless by its response."""
-    late = ", late" if bar.is_late else ""
-    lasted = None if bar.lasted_ns is None else brief(bar.lasted_ns)
-    if bar.is_abandoned and lasted is not None:
-        return Span(f"{ABANDONED} {lasted}{late}", "bad")
+    """Returns how long an exchange lasted, whether its response was late, and how it ended if not with its response."""
+    late_suffix = ", late" if bar.is_late else ""
+    duration = None if bar.lasted_ns is None else brief(bar.lasted_ns)
+    if bar.is_abandoned and duration is not None:
+        return Span(f"{ABANDONED} {duration}{late_suffix}", "bad")
     if bar.outcome is None and is_live:
         return Span(waiting().word, "dim")
     status = verdict(bar.outcome or Outcome.UNANSWERED)
-    if lasted is None or bar.outcome is Outcome.NOT_RECORDED:
+    if duration is None or bar.outcome is Outcome.NOT_RECORDED:
         return Span(status.word, "bad" if status.is_bad and bar.outcome is not None else "dim")
     if bar.outcome in (Outcome.CANCELLED, Outcome.UNANSWERED):
-        return Span(f"{status.word} {lasted}", "bad" if status.is_bad else "dim")
-    return Span(f"{ERROR} {lasted}{late}", "bad") if status.is_bad else Span(f"{lasted}{late}", "dim")
+        return Span(f"{status.word} {duration}", "bad" if status.is_bad else "dim")
+    return Span(f"{ERROR} {duration}{late_suffix}", "bad") if status.is_bad else Span(f"{duration}{late_suffix}", "dim")
