@@ -14,10 +14,10 @@ from mcpproxy.clients.client import Client
 _OPENING: Final = """\
 # Clients
 
-The MCP clients whose servers [`mcpproxy install`](commands/install.md) can route, with the files that it reads and
-writes. This page is generated from `mcpproxy/clients/catalogue.py`. "Seen with" names the version of a client that was
-run to verify its row, "file read by" a version that was only seen to read the file; the other rows come from the
-documentation or the source code that they name.
+This page lists the MCP clients whose servers [`mcpproxy install`](commands/install.md) can route, with the files that
+it reads and writes. It is generated from `mcpproxy/clients/catalogue.py`. "Seen with" names the version of a client
+that was run to verify its row, "file read by" a version that was only seen to read the file; the other rows come from
+the documentation or the source code that they name.
 
 `./` is the root of the current repository. Files below it are written only with `--scope project`. mcpproxy cannot
 record on Windows yet, so nothing is written there.
@@ -37,7 +37,9 @@ def page() -> str:
 
 
 def _after(client: Client) -> str:
-    project = f"; for a project's servers: {client.after_project}" if client.after_project else ""
+    project = (
+        f"; for a project's servers, {client.after_project.replace('and ', 'also ', 1)}" if client.after_project else ""
+    )
     return (client.after or "nothing: it notices the change") + project
 
 
