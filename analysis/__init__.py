@@ -10,7 +10,16 @@ from warnings import warn
 
 if TYPE_CHECKING:
     from analysis.conversation.call import Call, IdState, MessageContext, Outcome
-    from analysis.conversation.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
+    from analysis.conversation.message import (
+        MISSING,
+        Id,
+        InvalidMessage,
+        Message,
+        Notification,
+        Request,
+        Response,
+        messages,
+    )
     from analysis.conversation.session import Peer, Session
     from analysis.reading import Reading, Step, findings, read
     from analysis.rules.finding import Finding, Level
@@ -25,7 +34,7 @@ __all__ = [
     "Finding",
     "Id",
     "IdState",
-    "Invalid",
+    "InvalidMessage",
     "Level",
     "Message",
     "MessageContext",
@@ -43,7 +52,7 @@ __all__ = [
     "read",
 ]
 
-_HOME = {
+_NAMES_BY_MODULE = {
     "analysis.reading": ("Reading", "Step", "findings", "read"),
     "analysis.selection": ("calls",),
     "analysis.rules.finding": ("Finding", "Level"),
@@ -71,7 +80,7 @@ def __getattr__(name: str) -> Any:
     if name == "Seen":
         warn("analysis.Seen will go in the next version; it is analysis.MessageContext now", DeprecationWarning, 2)
         name = "MessageContext"
-    for module, names in _HOME.items():
+    for module, names in _NAMES_BY_MODULE.items():
         if name in names:
             return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,15 +25,15 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Final, Generic, NoReturn, Self, TypeVar
 
-from analysis.garbage import spare_collections
+from analysis.garbage import make_collections_rare
 
-_BOOT: Final = (
+_BOOT_CODE: Final = (
     "import sys; from importlib import import_module; "
     "name = sys.argv[1]; sys.path[:] = sys.argv[2:]; import_module(name).main()"
 )
-_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_INHERITED_VARIABLES: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Environment variables that some interpreters need to start."""
-_PIECE: Final = 1 << 16
+_CHUNK_BYTES: Final = 1 << 16
 """The most bytes of one read, and the bytes of messages that a child collects before it writes them."""
 _LENGTH: Final = struct.Struct("!I")
 _TO_JSON: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
@@ -55,64 +55,64 @@ def from_json(message: bytes) -> Any:
     return json.loads(message.decode("ascii"))
 
 
-class _Incoming:
+class _MessageReader:
     """Reads messages from a pipe, which it does not close."""
 
     def __init__(self, pipe: IO[bytes], longest: int) -> None:
-        self._pipe, self._longest = pipe, longest
-        self._word = _poll(pipe, select.POLLIN)
+        self._pipe, self._max_message_bytes = pipe, longest
+        self._readable = _poll(pipe, select.POLLIN)
         # Not a list of chunks, which would take fifty times as much memory if they are single bytes.
-        self._start = bytearray()
+        self._unfinished = bytearray()
         """The received part of an incomplete message."""
-        self._needed = 0
+        self._needed_bytes = 0
         """How many of its bytes must have been received before it is examined again."""
-        self._is_refused = False
+        self._is_too_long = False
         """Whether the next message is too long."""
-        self._waiting: deque[bytes] = deque()
+        self._complete_messages: deque[bytes] = deque()
 
-    def some(self) -> list[bytes] | None:
+    def read_messages(self) -> list[bytes] | None:
         """Read the pipe once, waiting if it is empty; return the messages that are now complete, or None at its end.
 
         Raises:
             ValueError: the next message is too long; those before it have already been returned.
         """
-        if self._is_refused:
-            raise ValueError(f"a message of more than {self._longest} bytes")
-        data = self._pipe.read(_PIECE)
-        return self._cut(data) if data else None
+        if self._is_too_long:
+            raise ValueError(f"a message of more than {self._max_message_bytes} bytes")
+        data = self._pipe.read(_CHUNK_BYTES)
+        return self._split(data) if data else None
 
-    def next(self, until_s: float | None = None) -> bytes | None:
+    def next_message(self, until_s: float | None = None) -> bytes | None:
         """Wait for a message; return None at the end of the pipe."""
-        while not self._waiting:
-            _wait(self._word, until_s)
-            messages = self.some()
+        while not self._complete_messages:
+            _wait(self._readable, until_s)
+            messages = self.read_messages()
             if messages is None:
                 return None
-            self._waiting += messages
-        return self._waiting.popleft()
+            self._complete_messages += messages
+        return self._complete_messages.popleft()
 
-    def _cut(self, data: bytes) -> list[bytes]:
-        self._start += data
-        if len(self._start) < self._needed:
+    def _split(self, data: bytes) -> list[bytes]:
+        self._unfinished += data
+        if len(self._unfinished) < self._needed_bytes:
             return []
-        data, offset = bytes(self._start), 0
+        data, offset = bytes(self._unfinished), 0
         messages: list[bytes] = []
-        self._needed = _LENGTH.size
+        self._needed_bytes = _LENGTH.size
         while (start := offset + _LENGTH.size) <= len(data):
             (length,) = _LENGTH.unpack_from(data, offset)
-            self._is_refused = length > self._longest
-            if self._is_refused:
+            self._is_too_long = length > self._max_message_bytes
+            if self._is_too_long:
                 if messages:
                     break
-                raise ValueError(f"a message of more than {self._longest} bytes")
+                raise ValueError(f"a message of more than {self._max_message_bytes} bytes")
             end = start + length
             if end > len(data):
-                self._needed += length
+                self._needed_bytes += length
                 break
             messages.append(data[start:end])
             offset = end
         # Last, so that Ctrl-C loses nothing.
-        del self._start[:offset]
+        del self._unfinished[:offset]
         return messages
 
 
@@ -137,9 +137,11 @@ class PythonChild:
         package_root = str(Path(__file__).parents[1])
         directories = [package_root, *(os.path.abspath(directory) for directory in sys.path if directory)]
         # By default, glibc reserves 64 MiB of address space for each thread that allocates memory.
-        bare_environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"}
+        bare_environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | {
+            "MALLOC_ARENA_MAX": "2"
+        }
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, module, *dict.fromkeys(directories)],
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT_CODE, module, *dict.fromkeys(directories)],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -151,8 +153,8 @@ class PythonChild:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self._room = _poll(self._stdin, select.POLLOUT)
-        self._incoming = _Incoming(self._stdout, longest)
+        self._writable = _poll(self._stdin, select.POLLOUT)
+        self._reader = _MessageReader(self._stdout, longest)
         self._owner = os.getpid()
         self._has_listener = False
 
@@ -167,7 +169,7 @@ class PythonChild:
         return self._stdout.fileno()
 
     @property
-    def is_ours(self) -> bool:
+    def is_own(self) -> bool:
         """Whether this process started it, rather than a process that this one was forked from."""
         return self._owner == os.getpid()
 
@@ -188,7 +190,7 @@ class PythonChild:
         """
         unsent = memoryview(_LENGTH.pack(len(message)) + message)
         while unsent and not self._stdin.closed:
-            _wait(self._room, until_s)
+            _wait(self._writable, until_s)
             try:
                 unsent = unsent[self._stdin.write(unsent if until_s is None else unsent[: select.PIPE_BUF]) :]
             except (BrokenPipeError, ValueError):  # it has ended, or its stdin has just been closed
@@ -210,7 +212,7 @@ class PythonChild:
             BrokenPipeError: the child has ended.
             ValueError: the next message is too long.
         """
-        message = None if self._stdout.closed else self._incoming.next(until_s)
+        message = None if self._stdout.closed else self._reader.next_message(until_s)
         if message is None:
             raise BrokenPipeError
         return message
@@ -228,7 +230,7 @@ class PythonChild:
         def run() -> None:
             fault = None
             try:
-                while (messages := self._incoming.some()) is not None:
+                while (messages := self._reader.read_messages()) is not None:
                     for message in messages:
                         on_message(message)
             except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
@@ -252,7 +254,7 @@ class PythonChild:
 
     def close(self) -> None:
         """Kill it, wait for it and close its pipes; after a fork, only the process that started it does anything."""
-        if self.is_ours:
+        if self.is_own:
             self.kill()
             self.wait()
             self.send_end()
@@ -280,7 +282,7 @@ class Team(Generic[Child]):
             child.close()
 
     @property
-    def is_heard(self) -> bool:
+    def has_running_children(self) -> bool:
         """Whether any child may still send something."""
         return bool(self._selector.get_map())
 
@@ -302,7 +304,7 @@ class Team(Generic[Child]):
             ValueError: the next message is too long.
         """
         for child in [key.data for key, _ in self._selector.select()] if only_child is None else [only_child]:
-            messages = child._incoming.some()
+            messages = child._reader.read_messages()
             if messages is None:
                 self._selector.unregister(child.stdout)
             yield child, messages
@@ -316,15 +318,15 @@ class Parent:
 
     def __init__(self) -> None:
         """Take over stdin and stdout as the pipes to the parent."""
-        spare_collections()
-        requests, self._answers = _take_pipes()
+        make_collections_rare()
+        requests, self._output_fd = _move_pipes()
         # The parent is trusted, so its messages may have any length.
-        self._incoming = _Incoming(FileIO(requests), 1 << 32)
-        self._unsent = bytearray()
+        self._reader = _MessageReader(FileIO(requests), 1 << 32)
+        self._unsent_bytes = bytearray()
 
     def receive(self) -> bytes:
         """Wait for the next message; if the parent has closed the pipe instead, this process ends."""
-        message = self._incoming.next()
+        message = self._reader.next_message()
         if message is None:
             os._exit(0)
         return message
@@ -347,25 +349,25 @@ class Parent:
 
     def send(self, message: bytes) -> None:
         """Send a message at once."""
-        self.put(message)
+        self.send_later(message)
         self.flush()
 
-    def put(self, message: bytes) -> None:
+    def send_later(self, message: bytes) -> None:
         """Send a message together with later ones: many small ones cost one write."""
-        self._unsent += _LENGTH.pack(len(message)) + message
-        if len(self._unsent) >= _PIECE:
+        self._unsent_bytes += _LENGTH.pack(len(message)) + message
+        if len(self._unsent_bytes) >= _CHUNK_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Send the messages that are still waiting."""
-        unsent, self._unsent = self._unsent, bytearray()
+        unsent, self._unsent_bytes = self._unsent_bytes, bytearray()
         try:
-            _write_all(self._answers, unsent)
+            _write_all(self._output_fd, unsent)
         except BrokenPipeError:
             os._exit(0)
 
 
-def _take_pipes() -> tuple[int, int]:
+def _move_pipes() -> tuple[int, int]:
     """Duplicate the stdin and stdout of a child under other numbers, and return those.
 
     Anything printed after that is discarded, and no code that opens the standard streams by name reads what the parent

@@ -7,12 +7,12 @@ outcome of a request is an attribute of its `Call`.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from captures.frame import Frame
 from captures.verdict import Kind
 
 
-def name_in(params: Any) -> str | None:
+def target_name(params: Any) -> str | None:
     """The tool, prompt or URI that params name, directly or in a reference, or None if the name is missing or empty."""
     if not isinstance(params, dict):
         return None
@@ -83,7 +83,7 @@ def problem_of(message: Message) -> str | None:
     frame = message.frames[0]
     if frame.is_ignored:
         return None
-    reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
+    reason = message.reason if isinstance(message, InvalidMessage) and message.reason != "unjudged" else None
     return reason if frame.verdict.kind == "batch" else frame.problem or reason
 
 

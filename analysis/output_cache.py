@@ -17,28 +17,28 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from analysis import summary, tally
-from analysis.cached import UNFINISHED, ClearedCache, put_bytes, read_bytes, size_limit
+from analysis.cached import UNFINISHED_PREFIX, ClearedCache, read_bytes, replace_file, size_limit
 
-About: TypeAlias = Literal["rows", "meaning", "findings"]
+Subject: TypeAlias = Literal["rows", "meaning", "findings"]
 """A subject: where the records are, what the messages mean, or what the rules find."""
 
 MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
 """The most bytes in a file; if there are more, nothing is kept."""
 MAX_OUTPUT_BYTES: Final = 96 << 20
 """The most bytes of all messages in a file: the receiver has to store those for which it is not ready."""
-_SHARE: Final = 4
+_SIZE_LIMIT_DIVISOR: Final = 4
 """All files together may take a quarter of the bytes that the rows for SQL may take."""
-_SUFFIXES: Final[dict[About, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
+_SUFFIXES: Final[dict[Subject, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
 _LENGTH: Final = struct.Struct("=I")
-_DIGEST: Final = 16
-_PIECE: Final = 64 << 10
-_LEVEL: Final = 1
+_DIGEST_BYTES: Final = 16
+_CHUNK_BYTES: Final = 64 << 10
+_COMPRESSION_LEVEL: Final = 1
 
 
 class OutputCache:
     """The messages about one subject of a capture: collects them for the cache, or returns them from it."""
 
-    def __init__(self, path: Path, about: About, made_by: str) -> None:
+    def __init__(self, path: Path, about: Subject, made_by: str) -> None:
         """Remember the current state of the capture.
 
         Args:
@@ -46,16 +46,16 @@ class OutputCache:
             about: the subject.
             made_by: what the messages depend on, apart from the capture and the modules that read and judge it.
         """
-        self._path, self._about, self._made_by = path, about, made_by
-        self._key = self._key_now()
+        self._path, self._subject, self._made_by = path, about, made_by
+        self._key = self._current_key()
         self._file = summary.file_of(path, _SUFFIXES[about])
-        self._compressor = zlib.compressobj(_LEVEL)
+        self._compressor = zlib.compressobj(_COMPRESSION_LEVEL)
         self._pieces: list[bytes] = []
-        self._size = self._told = 0
+        self._compressed_bytes = self._uncompressed_bytes = 0
 
     def add(self, message: bytes) -> None:
         """Collect a message."""
-        self._told += len(message) + _LENGTH.size
+        self._uncompressed_bytes += len(message) + _LENGTH.size
         if self._is_too_large:
             self._pieces.clear()
             return
@@ -68,12 +68,12 @@ class OutputCache:
         too much to keep.
         """
         self._collect(self._compressor.flush())
-        remaining_bytes = size_limit() // _SHARE
-        if self._file is None or self._key is None or self._is_too_large or self._size > remaining_bytes:
+        remaining_bytes = size_limit() // _SIZE_LIMIT_DIVISOR
+        if self._file is None or self._key is None or self._is_too_large or self._compressed_bytes > remaining_bytes:
             return False
-        if self._key_now() != self._key:
+        if self._current_key() != self._key:
             return False
-        is_kept = put_bytes(self._file, [_digest(self._key, self._pieces), *self._pieces])
+        is_kept = replace_file(self._file, [_digest(self._key, self._pieces), *self._pieces])
         for size, file in _files():
             remaining_bytes -= size
             if remaining_bytes < 0:
@@ -89,10 +89,10 @@ class OutputCache:
         """
         if self._file is None or self._key is None or not size_limit():
             return None
-        content = read_bytes(self._file, _DIGEST + MAX_OUTPUT_FILE_BYTES + 1)
+        content = read_bytes(self._file, _DIGEST_BYTES + MAX_OUTPUT_FILE_BYTES + 1)
         if content is None:
             return None
-        digest, compressed = content[:_DIGEST], content[_DIGEST:]
+        digest, compressed = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if len(compressed) > MAX_OUTPUT_FILE_BYTES or digest != _digest(self._key, [compressed]):
             return None
         with suppress(OSError):
@@ -101,15 +101,15 @@ class OutputCache:
 
     @property
     def _is_too_large(self) -> bool:
-        return self._told > MAX_OUTPUT_BYTES or self._size > MAX_OUTPUT_FILE_BYTES
+        return self._uncompressed_bytes > MAX_OUTPUT_BYTES or self._compressed_bytes > MAX_OUTPUT_FILE_BYTES
 
     def _collect(self, compressed: bytes) -> None:
         if compressed:
             self._pieces.append(compressed)
-            self._size += len(compressed)
+            self._compressed_bytes += len(compressed)
 
-    def _key_now(self) -> str | None:
-        key = (tally if self._about == "findings" else summary).key_of(self._path)
+    def _current_key(self) -> str | None:
+        key = (tally if self._subject == "findings" else summary).key_of(self._path)
         return None if key is None else f"{self._made_by}\n{key}"
 
 
@@ -119,14 +119,14 @@ def files_of(path: Path) -> list[Path]:
     return [file for file in files if file is not None]
 
 
-def clear() -> ClearedCache:
+def clear_files() -> ClearedCache:
     """Delete the files of all captures, and the unfinished files that killed processes have left."""
     files = _files()
     for _, file in files:
         with suppress(OSError):
             file.unlink()
     folder = summary.directory()
-    for unfinished_file in [] if folder is None else folder.glob(f"{UNFINISHED}*"):
+    for unfinished_file in [] if folder is None else folder.glob(f"{UNFINISHED_PREFIX}*"):
         with suppress(OSError):
             unfinished_file.unlink()
     deleted_sizes = [size for size, file in files if not os.path.lexists(file)]
@@ -146,7 +146,7 @@ def _files() -> list[tuple[int, Path]]:
 
 
 def _digest(key: str, pieces: Iterable[bytes]) -> bytes:
-    digest = blake2b(blake2b(os.fsencode(key)).digest(), digest_size=_DIGEST)
+    digest = blake2b(blake2b(os.fsencode(key)).digest(), digest_size=_DIGEST_BYTES)
     for piece in pieces:
         digest.update(piece)
     return digest.digest()
@@ -162,8 +162,8 @@ def _messages(compressed: bytes) -> Iterator[bytes]:
     while not decompressor.eof:
         if not unread or len(data) > MAX_OUTPUT_BYTES:
             raise ValueError("what was told ends early")
-        data += decompressor.decompress(unread[:_PIECE])
-        offset, unread = 0, unread[_PIECE:]
+        data += decompressor.decompress(unread[:_CHUNK_BYTES])
+        offset, unread = 0, unread[_CHUNK_BYTES:]
         while offset + _LENGTH.size <= len(data):
             (length,) = _LENGTH.unpack_from(data, offset)
             end = offset + _LENGTH.size + length

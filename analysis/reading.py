@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from analysis.conversation.bounded_dict import Forgotten
+from analysis.conversation.bounded_dict import ForgottenEntries
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
@@ -29,7 +29,7 @@ from captures.reader import Capture
 from captures.record import Record
 
 if TYPE_CHECKING:
-    from analysis.checking.checker import Rules
+    from analysis.checking.checker import RuleSelection
     from analysis.rules.finding import Finding
 
 Item: TypeAlias = Frame | Record | Damage
@@ -37,7 +37,7 @@ End: TypeAlias = Literal["closed", "killed", "open"]
 """Why a reading ends: the recorder closed the capture, it was killed first, or it is still writing."""
 
 
-class About(NamedTuple):
+class CaptureOverview(NamedTuple):
     """What is known so far about a capture as a whole."""
 
     name: str | None
@@ -68,7 +68,7 @@ class About(NamedTuple):
     """When the server's process ended; None if no record so far says so."""
 
 
-class Lost(NamedTuple):
+class Losses(NamedTuple):
     """The losses of a capture, which may include messages that were never read."""
 
     records: int
@@ -101,7 +101,7 @@ class Step(NamedTuple):
     @property
     def unanswered(self) -> list[Call]:
         """The calls that it ends without a response: their HTTP exchange has ended."""
-        return [call for call in self.changed if call.settled is not None and call.response is None]
+        return [call for call in self.changed if call.final_outcome is not None and call.response is None]
 
     @property
     def left(self) -> list[Call]:
@@ -116,7 +116,7 @@ class Step(NamedTuple):
         if isinstance(self.item, Record):
             ended_calls += self.left
         if self.end is not None:
-            ended_calls += [call for call in self.changed if call.settled is None and call.is_ended_by_leaving]
+            ended_calls += [call for call in self.changed if call.final_outcome is None and call.is_ended_by_leaving]
         return [call for call in ended_calls if call.abandoned_ns is not None]
 
 
@@ -150,7 +150,11 @@ class Reading:
     """
 
     def __init__(
-        self, source: Path | str | Iterable[Item] = (), rules: "Rules | None" = None, *, in_records: bool = False
+        self,
+        source: Path | str | Iterable[Item] = (),
+        rules: "RuleSelection | None" = None,
+        *,
+        in_records: bool = False,
     ) -> None:
         """Begin a reading.
 
@@ -173,7 +177,7 @@ class Reading:
         self.damage: Damage | None = None
         """The first damage so far; an unfinished record at the end is normal."""
         self._assembler = FrameAssembler()
-        self._assemble, self._understand, self._under_way = self._assembler.feed, self.fold.feed, self.fold.under_way
+        self._assemble, self._interpret, self._under_way = self._assembler.feed, self.fold.feed, self.fold.under_way
         if rules is None:
             self._checker = None
         else:
@@ -200,7 +204,7 @@ class Reading:
             return Step(record, None)
         if self._checker is None and type(item) is not Damage:
             # The usual case. Creating a step is half of its cost; this takes half as long as calling the class.
-            return tuple.__new__(Step, (record, item, self._understand(item), self._under_way.changed, (), None))
+            return tuple.__new__(Step, (record, item, self._interpret(item), self._under_way.changed_calls, (), None))
         return self._step(record, item)
 
     def finish(self, reason: End | None = None) -> Iterator[Step]:
@@ -214,7 +218,7 @@ class Reading:
         reason = reason or self.end
         last_messages = self.fold.flush()
         open_calls = self.fold.open_calls()
-        changed_calls = self._under_way.changed | dict.fromkeys(open_calls)
+        changed_calls = self._under_way.changed_calls | dict.fromkeys(open_calls)
         findings = () if self._checker is None else self._checker.finish(last_messages, open_calls, reason)
         yield Step(None, None, last_messages, changed_calls, findings, reason)
 
@@ -223,43 +227,43 @@ class Reading:
         self._checker = None
 
     @property
-    def capture(self) -> About:
+    def capture(self) -> CaptureOverview:
         """What is known so far about the capture as a whole."""
         fold = self.fold
-        return About(
+        return CaptureOverview(
             fold.name,
             fold.capture,
             fold.transport,
             fold.wall_ns,
-            fold.begins_at,
+            fold.first_seq,
             fold.ending,
             fold.t_ns,
             fold.client,
             fold.server,
             fold.revisions,
             fold.routing.count,
-            fold.routing.guesses,
+            fold.routing.guess_count,
             fold.server_ended_ns,
         )
 
     @property
     def sessions(self) -> list[Session]:
         """The sessions that are remembered, in the order in which they began."""
-        return self.fold.routing.open()
+        return self.fold.routing.sessions()
 
     @property
-    def losses(self) -> Lost:
+    def losses(self) -> Losses:
         """The losses, which may explain messages that seem to be missing."""
-        return Lost(self.fold.lost, self.fold.unjudged, self.fold.unrecorded)
+        return Losses(self.fold.lost_count, self.fold.unjudged_count, self.fold.unrecorded_count)
 
     @property
-    def forgotten(self) -> list[Forgotten]:
+    def forgotten(self) -> list[ForgottenEntries]:
         """The entries that had to be forgotten because there were too many at once, or an empty list if none were."""
-        return self.fold.forgotten
+        return self.fold.forgotten_entries
 
     def exchange(self, number: int) -> HttpExchange | None:
         """Returns the HTTP exchange with a number, or None if there is none so far or it is forgotten."""
-        return self.fold.exchanges.known(number)
+        return self.fold.exchanges.get(number)
 
     def damage_in(self, step: Step) -> Damage | None:
         """The first damage of the capture, if it came with this step."""
@@ -292,18 +296,18 @@ class Reading:
             self.damage = self.damage or item
         checker = self._checker
         if checker is None:
-            return Step(record, item, self._understand(item), self._under_way.changed)
+            return Step(record, item, self._interpret(item), self._under_way.changed_calls)
         if not checker.is_due(item):
-            messages = self._understand(item)
-            return Step(record, item, messages, self._under_way.changed, checker.check(item, messages))
+            messages = self._interpret(item)
+            return Step(record, item, messages, self._under_way.changed_calls, checker.check(item, messages))
         assert not isinstance(item, Damage)
         item_without_loss = item
         if item.skipped:
             self.fold.note_loss(item.skipped)  # before a rule can report that something is missing
             item_without_loss = replace(item, skipped=0) if isinstance(item, Frame) else item._replace(skipped=0)
         due = checker.advance(item_without_loss.t_ns)
-        messages = self._understand(item_without_loss)
-        return Step(record, item, messages, self._under_way.changed, checker.check(item, messages, due))
+        messages = self._interpret(item_without_loss)
+        return Step(record, item, messages, self._under_way.changed_calls, checker.check(item, messages, due))
 
 
 def read(path: Path | str) -> Reading:
@@ -327,7 +331,7 @@ def findings(path: Path | str) -> "Iterator[Finding]":
     Raises:
         CaptureError: the capture cannot be read.
     """
-    from analysis.checking.checker import Rules
+    from analysis.checking.checker import RuleSelection
 
-    for step in Reading(path, Rules()).to_end():
+    for step in Reading(path, RuleSelection()).to_end():
         yield from step.findings

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
-from analysis.cached import READING, read_bytes, version_of, write_atomically
+from analysis.cached import READING_MODULES, modules_hash, read_bytes, write_atomically
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
 from analysis.reading import AbandonedCount, Item, Reading
@@ -27,20 +27,20 @@ from captures.tail import STEP, Tail
 State: TypeAlias = Literal["live", "ended", "died"]
 """`live`: being recorded; `ended`: closed normally; `died`: not closed, or its server failed (`bad_ending`)."""
 
-CLIENTS: Final = 16
+MAX_CLIENTS: Final = 16
 """The most clients of one capture that are kept: those that sent a message last."""
-REVISIONS: Final = 8
+MAX_REVISIONS: Final = 8
 """The most revisions of one capture that are kept: those of its first sessions."""
-BUCKETS: Final = 64
+BUCKET_COUNT: Final = 64
 """The number of equal intervals in which traffic is counted."""
 MAX_CACHE_FILES: Final = 5000
 """The most files in the cache; the oldest are removed first. Each takes less than a kilobyte."""
 MAX_CACHE_FILE_BYTES: Final = 16 << 10
 """The most bytes of a cache file; a larger one was not written by mcpproxy."""
 
-_SHORTEST_NS: Final = 1 << 20
+_MIN_BUCKET_NS: Final = 1 << 20
 _SUFFIX: Final = ".json"
-_TEXT: Final = 200
+_MAX_TEXT_CHARS: Final = 200
 """The most characters of a name that are kept."""
 
 
@@ -60,7 +60,7 @@ class Summary(NamedTuple):
     server: str | None = None
     """The same for the server."""
     revisions: tuple[str, ...] = ()
-    """The first `REVISIONS` revisions of its sessions, in their order."""
+    """The first `MAX_REVISIONS` revisions of its sessions, in their order."""
     frames: int = 0
     errors: int = 0
     """Requests that count as errors; see `Call.is_error`."""
@@ -80,7 +80,7 @@ class Summary(NamedTuple):
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
     """How it ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed), `not run` (no such command)."""
-    bucket_ns: int = _SHORTEST_NS
+    bucket_ns: int = _MIN_BUCKET_NS
     """The length of a bucket."""
     traffic: tuple[int, ...] = ()
     """Frames by bucket, up to the last one with any."""
@@ -95,7 +95,7 @@ class Summary(NamedTuple):
         """How long the client's oldest unanswered request has waited by now, by the wall clock, or None."""
         if self.waiting_since_ns is None or self.wall_ns is None:
             return None
-        return max(0, clock.since_ns(self.wall_ns) - self.waiting_since_ns)
+        return max(0, clock.age_ns(self.wall_ns) - self.waiting_since_ns)
 
 
 class Summarizer:
@@ -107,7 +107,7 @@ class Summarizer:
         self.frames = self.errors = 0
         self._abandoned = AbandonedCount()
         self.latencies = Histogram()
-        self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
+        self._bucket_ns, self._traffic = _MIN_BUCKET_NS, [0] * BUCKET_COUNT
         self._clients: dict[Peer | None, int] = {}
         self._status: int | None = None
         self._signal: str | None = None
@@ -118,16 +118,16 @@ class Summarizer:
         completed_item = step.item
         if isinstance(completed_item, Frame):
             self.frames += 1
-            self._count(completed_item.t_ns)
+            self._count_frame(completed_item.t_ns)
         elif isinstance(completed_item, Record) and completed_item.rec in ("process", "close"):
             status, signal = completed_item.members.get("status"), completed_item.members.get("signal")
             self._status = status if type(status) is int else self._status
             self._signal = signal if isinstance(signal, str) else self._signal
         for context in step.messages:
-            self._hear(context.session.client, self.fold.t_ns)
+            self._note_client(context.session.client, self.fold.t_ns)
         self._abandoned.on_step(step)
         for call in step.changed:
-            self.errors += call.settled is not None and call.is_error
+            self.errors += call.final_outcome is not None and call.is_error
             if call.is_timely:
                 self.latencies.add(call.latency_ns or 0)
 
@@ -141,18 +141,18 @@ class Summarizer:
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
         # Only the end shows which streams were never resumed after they had ended or the client had closed them.
         open_calls = fold.open_calls() if fold.transport == "http" and not live else ()
-        waits = self.fold.tables["client"].waiting() if live else []
+        waits = self.fold.tables["client"].waiting_calls() if live else []
         sent_ns = [wait.request.t_ns for wait in waits if wait.is_awaited]
-        bucket_count = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
+        bucket_count = next((n for n in range(BUCKET_COUNT, 0, -1) if self._traffic[n - 1]), 0)
         return Summary(
-            name=_short(fold.name),
-            transport=_short(fold.transport),
+            name=_short_text(fold.name),
+            transport=_short_text(fold.transport),
             state="live" if live else "died" if ending else "ended",
             wall_ns=fold.wall_ns,
             duration_ns=fold.t_ns,
-            client=_short(fold.client and fold.client.text),
-            server=_short(fold.server and fold.server.text),
-            revisions=tuple(revision[:_TEXT] for revision in fold.revisions[:REVISIONS]),
+            client=_short_text(fold.client and fold.client.text),
+            server=_short_text(fold.server and fold.server.text),
+            revisions=tuple(revision[:_MAX_TEXT_CHARS] for revision in fold.revisions[:MAX_REVISIONS]),
             frames=self.frames,
             errors=self.errors + sum(call.is_error for call in open_calls),
             abandoned=self._abandoned.calls
@@ -162,22 +162,22 @@ class Summarizer:
             waiting_since_ns=sent_ns[0] if sent_ns else None,
             answered=self.latencies.count,
             p95_ns=self.latencies.quantiles(0.95)[0],
-            lost=fold.lost,
+            lost=fold.lost_count,
             ending=ending,
             bucket_ns=self._bucket_ns,
             traffic=tuple(self._traffic[:bucket_count]),
             clients=tuple((_client_text(client), t_ns) for client, t_ns in self._clients.items()),
         )
 
-    def _hear(self, client: Peer | None, t_ns: int) -> None:
-        if client not in self._clients and len(self._clients) == CLIENTS:
+    def _note_client(self, client: Peer | None, t_ns: int) -> None:
+        if client not in self._clients and len(self._clients) == MAX_CLIENTS:
             del self._clients[min(self._clients, key=lambda peer: self._clients[peer])]
         self._clients[client] = t_ns
 
-    def _count(self, t_ns: int) -> None:
-        while t_ns >= BUCKETS * self._bucket_ns:
+    def _count_frame(self, t_ns: int) -> None:
+        while t_ns >= BUCKET_COUNT * self._bucket_ns:
             pairs = zip(self._traffic[::2], self._traffic[1::2], strict=True)
-            self._traffic = [first + second for first, second in pairs] + [0] * (BUCKETS // 2)
+            self._traffic = [first + second for first, second in pairs] + [0] * (BUCKET_COUNT // 2)
             self._bucket_ns *= 2
         self._traffic[t_ns // self._bucket_ns] += 1
 
@@ -267,7 +267,7 @@ def key_of(path: Path) -> str | None:
             files.append(f"{segment.name}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
     except OSError:
         return None
-    return None if is_live(segment_paths[-1]) else "\n".join((version_of(READING), *files))
+    return None if is_live(segment_paths[-1]) else "\n".join((modules_hash(READING_MODULES), *files))
 
 
 def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
@@ -296,13 +296,13 @@ def _summary(members: object) -> Summary | None:
         and all(_is_count(members[name]) for name in numbers)
         and all(members[name] is None or _is_int64(members[name]) for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
         and isinstance(traffic, list)
-        and len(traffic) <= BUCKETS
+        and len(traffic) <= BUCKET_COUNT
         and all(map(_is_count, traffic))
         and isinstance(revisions, list)
-        and len(revisions) <= REVISIONS
+        and len(revisions) <= MAX_REVISIONS
         and all(isinstance(revision, str) for revision in revisions)
         and isinstance(clients, list)
-        and len(clients) <= CLIENTS
+        and len(clients) <= MAX_CLIENTS
         and all(map(_is_client, clients))
     )
     tuples: dict[str, Any] = {}
@@ -325,8 +325,8 @@ def _is_client(value: object) -> bool:
 
 
 def _client_text(client: Peer | None) -> str:
-    return "" if client is None else client.text[:_TEXT]
+    return "" if client is None else client.text[:_MAX_TEXT_CHARS]
 
 
-def _short(text: str | None) -> str | None:
-    return text[:_TEXT] if text else None
+def _short_text(text: str | None) -> str | None:
+    return text[:_MAX_TEXT_CHARS] if text else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis import summary
-from analysis.cached import JUDGING, read_bytes, version_of, write_atomically
+from analysis.cached import JUDGING_MODULES, modules_hash, read_bytes, write_atomically
 from analysis.rules.finding import Level
 
 _SUFFIX: Final = ".tally"
@@ -26,7 +26,7 @@ class Tally(NamedTuple):
     errors: int = 0
 
     @property
-    def wrong(self) -> int:
+    def violations(self) -> int:
         """The number of findings except notes, which report legal behaviour."""
         return self.warnings + self.errors
 
@@ -73,4 +73,4 @@ def key_of(path: Path) -> str | None:
         return None
     with suppress(PackageNotFoundError):
         key = f"{version('mcp-types')}\n{key}"
-    return f"{version_of(JUDGING)}\n{key}"
+    return f"{modules_hash(JUDGING_MODULES)}\n{key}"

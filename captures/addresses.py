@@ -45,17 +45,17 @@ KEPT_VALUES: Final = {
         }
     ),
 }
-_ADDRESSES: Final = frozenset({b"resource", b"redirect_uri"})
-_SCOPES: Final = frozenset({b"scope"})
-_NESTED: Final = 2
+_ADDRESS_PARAMETERS: Final = frozenset({b"resource", b"redirect_uri"})
+_SCOPE_PARAMETERS: Final = frozenset({b"scope"})
+_MAX_NESTED_ADDRESSES: Final = 2
 """The most levels of addresses within addresses that are examined."""
 _MAX_WORD_BYTES: Final = 40
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS: Final = b"0123456789"
-_NAME: Final = frozenset(_LETTERS + _DIGITS + b".-_")
-_IPV6: Final = frozenset(b"0123456789abcdefABCDEF:.")
-_WEB: Final = frozenset({b"http", b"https", b"ws", b"wss"})
-_HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
+_HOST_NAME_BYTES: Final = frozenset(_LETTERS + _DIGITS + b".-_")
+_IPV6_BYTES: Final = frozenset(b"0123456789abcdefABCDEF:.")
+_WEB_SCHEMES: Final = frozenset({b"http", b"https", b"ws", b"wss"})
+_BYTE_BY_HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
 
 
 def is_segment(text: str) -> bool:
@@ -77,27 +77,27 @@ def clean_address(text: bytes, hash_secret: Hash, kept_segments: frozenset[bytes
     scheme, separator, path = remainder.partition(b"://")
     if separator and _is_plain(scheme, b"+.-"):
         authority, slash, path = path.partition(b"/")
-        is_web = scheme.lower() in _WEB
-        prefix = f"{scheme.decode()}://{_authority(authority, hash_secret, is_web=is_web)}{'/' if slash else ''}"
+        is_web = scheme.lower() in _WEB_SCHEMES
+        prefix = f"{scheme.decode()}://{_clean_authority(authority, hash_secret, is_web=is_web)}{'/' if slash else ''}"
     else:
         prefix, path = "", remainder
-    segments = [_segment(segment, hash_secret, kept_segments) for segment in path.split(b"/")]
+    segments = [_clean_segment(segment, hash_secret, kept_segments) for segment in path.split(b"/")]
     if not prefix and segments[0].partition(":")[2]:
         prefix = (
             "./"  # a relative reference with a colon in its first segment would begin with a scheme (RFC 3986 §4.2)
         )
     result = prefix + "/".join(segments) + ("?" if question_mark else "")
-    result += "&".join([_parameter(word, hash_secret, kept_segments, depth) for word in query.split(b"&")])
+    result += "&".join([_clean_parameter(word, hash_secret, kept_segments, depth) for word in query.split(b"&")])
     return result + (f"#{hash_secret(fragment) if fragment else ''}" if hash_sign else "")
 
 
 def is_web_address(word: bytes) -> bool:
     """Whether a word is exactly one HTTP or WebSocket URL."""
     scheme, separator, remainder = word.partition(b"://")
-    return bool(separator and remainder) and scheme.lower() in _WEB and not remainder[:1].isspace()
+    return bool(separator and remainder) and scheme.lower() in _WEB_SCHEMES and not remainder[:1].isspace()
 
 
-def _authority(authority: bytes, hash_secret: Hash, *, is_web: bool) -> str:
+def _clean_authority(authority: bytes, hash_secret: Hash, *, is_web: bool) -> str:
     """Returns user, host and port, with hashes. Under an application's own scheme, the host part can be anything."""
     user, at_sign, host = authority.rpartition(b"@")
     host_text = host.decode() if not host or (is_web and _is_host(host)) else hash_secret(host)
@@ -108,15 +108,15 @@ def _is_host(host: bytes) -> bool:
     """Whether a text is a host name or an address, perhaps with a port (RFC 3986 §3.2.2)."""
     if host.startswith(b"["):
         name, _, port = host[1:].partition(b"]")
-        is_name = b":" in name and _IPV6.issuperset(name)
+        is_name = b":" in name and _IPV6_BYTES.issuperset(name)
         port = port.removeprefix(b":") or b"0"
     else:
         name, _, port = host.partition(b":")
-        is_name, port = _NAME.issuperset(name), port or b"0"
+        is_name, port = _HOST_NAME_BYTES.issuperset(name), port or b"0"
     return is_name and len(name) <= 255 and port.isdigit() and len(port) <= 5
 
 
-def _segment(segment: bytes, hash_secret: Hash, kept_segments: frozenset[bytes]) -> str:
+def _clean_segment(segment: bytes, hash_secret: Hash, kept_segments: frozenset[bytes]) -> str:
     if (
         segment in (b"", b".", b"..", b"*")
         or segment.lower() in KEPT_SEGMENTS
@@ -139,32 +139,36 @@ def _is_version(segment: bytes) -> bool:
     )
 
 
-def _parameter(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
+def _clean_parameter(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     name, equals_sign, value = word.partition(b"=")
     if not word:
         return ""
     # A word without a name may itself be a secret, and the padding of base64 looks like an empty value.
     if not equals_sign or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
         return hash_secret(word)
-    return f"{_text(name)}={_value(name, value, hash_secret, kept_segments, depth) if value else ''}"
+    return f"{_text(name)}={_clean_value(name, value, hash_secret, kept_segments, depth) if value else ''}"
 
 
-def _value(name: bytes, value: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
+def _clean_value(name: bytes, value: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     unquoted = _unquote(value)
     if name in KEPT_VALUES:
         words = unquoted.replace(b"+", b" ").split(b" ")
         return _text(value) if all(word in KEPT_VALUES[name] for word in words) else hash_secret(value)
-    if name in _ADDRESSES and b"://" in unquoted and depth < _NESTED:
+    if name in _ADDRESS_PARAMETERS and b"://" in unquoted and depth < _MAX_NESTED_ADDRESSES:
         return _quote(clean_address(unquoted, hash_secret, kept_segments, depth + 1))
-    if name in _SCOPES:
+    if name in _SCOPE_PARAMETERS:
         words = unquoted.replace(b"+", b" ").split(b" ")
-        return "+".join([_quote(_scope(word, hash_secret, kept_segments, depth)) for word in words])
+        return "+".join([_quote(_clean_scope(word, hash_secret, kept_segments, depth)) for word in words])
     return hash_secret(value)
 
 
-def _scope(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
+def _clean_scope(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     if b"://" in word:
-        return clean_address(word, hash_secret, kept_segments, depth + 1) if depth < _NESTED else hash_secret(word)
+        return (
+            clean_address(word, hash_secret, kept_segments, depth + 1)
+            if depth < _MAX_NESTED_ADDRESSES
+            else hash_secret(word)
+        )
     return _text(word) if not word or _is_plain(word, b"_.-:/*") else hash_secret(word)
 
 
@@ -182,7 +186,7 @@ def _is_plain(word: bytes, marks: bytes) -> bool:
 
 def _unquote(text: bytes) -> bytes:
     first, *escapes = text.split(b"%")
-    return first + b"".join([_HEX.get(part[:2].lower(), b"%" + part[:2]) + part[2:] for part in escapes])
+    return first + b"".join([_BYTE_BY_HEX.get(part[:2].lower(), b"%" + part[:2]) + part[2:] for part in escapes])
 
 
 def _quote(text: str) -> str:

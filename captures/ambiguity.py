@@ -18,7 +18,7 @@ NOT_JSON: Final = "not JSON"
 """Not JSON by RFC 8259 in UTF-8; also a text with a byte order mark or a string that UTF-8 cannot represent."""
 TOO_DEEP: Final = "too deep"
 """Nested more deeply than mcpproxy's own parsers can follow: hundreds of levels."""
-DUPLICATE: Final = "duplicate member"
+DUPLICATE_MEMBER: Final = "duplicate member"
 """An object, at any depth, has two members with the same name."""
 
 
@@ -39,10 +39,10 @@ def ambiguity(raw: bytes, value: object = None) -> Ambiguity | None:
                 return None
         except (JSONDecodeError, JSONEncodeError):
             pass  # orjson also refuses numbers that are too large for a float
-    return _walked(raw)
+    return _examined_ambiguity(raw)
 
 
-def _walked(raw: bytes) -> Ambiguity | None:
+def _examined_ambiguity(raw: bytes) -> Ambiguity | None:
     """Returns the same as `ambiguity`, but examines each object."""
     is_repeated = False
 
@@ -62,7 +62,7 @@ def _walked(raw: bytes) -> Ambiguity | None:
         return TOO_DEEP
     if has_lone_surrogate(text):
         return NOT_JSON
-    return DUPLICATE if is_repeated else None
+    return DUPLICATE_MEMBER if is_repeated else None
 
 
 def _refuse(constant: str) -> None:

@@ -1,8 +1,9 @@
 """Keeps numbered records that are not in the file yet, and their copy in the journal.
 
-Promise: between two changes, each numbered record that is not in the file is in exactly one of `direct`, `taken`,
-`carry` and `queue`. The writer changes them, and calls these functions, under its order lock; only records that a
-single thread is writing at the time (`direct`, `taken`) may be emptied without the lock.
+Promise: between two changes, each numbered record that is not in the file is in exactly one of `direct_batch`,
+`taken_records`, `carried_records` and `queued_records`. The writer changes them, and calls these functions, under its
+order lock; only records that a single thread is writing at the time (`direct_batch`, `taken_records`) may be emptied
+without the lock.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     from captures.journal import Journal
 
-ENTRY_BYTES: Final = 400
+RECORD_OVERHEAD_BYTES: Final = 400
 """The memory that the objects of one waiting record take, in addition to its bytes."""
-SEAL_BYTES: Final = 100
+MAX_SEAL_BYTES: Final = 100
 """The most bytes that number, stamp, type and checksum add to a record."""
 SPARE_BYTES: Final = 64 << 10
 """The room in the journal that frames leave for the records that report losses and the end."""
@@ -47,22 +48,22 @@ class Backlog:
             room: the most bytes that may wait.
             journal: the journal, whose copy outlives this process; None if no other process would read it.
         """
-        self.direct: DirectBatch | None = None
+        self.direct_batch: DirectBatch | None = None
         """Records that a thread is writing past the queue."""
-        self.taken: Sequence[NumberedRecord] = ()
+        self.taken_records: Sequence[NumberedRecord] = ()
         """Records that a thread has taken from the queue and is writing."""
-        self.carry: list[NumberedRecord] = []
+        self.carried_records: list[NumberedRecord] = []
         """Records left over from a refused write."""
-        self.queue: list[NumberedRecord] = []
+        self.queued_records: list[NumberedRecord] = []
         self.held_bytes = 0
         """The memory counted by `reserve` and `put_back`."""
         self._room = room
         self._journal = journal
 
     @property
-    def waits(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether any record waits that no thread is writing."""
-        return bool(self.queue or self.carry)
+        return bool(self.queued_records or self.carried_records)
 
     @property
     def survives_process(self) -> bool:
@@ -71,35 +72,37 @@ class Backlog:
 
     def has_room(self, entries: Sequence[PendingRecord]) -> bool:
         """Whether there is room for these entries."""
-        if self.held_bytes + sum(map(_cost, entries)) > self._room:
+        if self.held_bytes + sum(map(_memory_of, entries)) > self._room:
             return False
         if self._journal is None:
             return True
-        return sum([len(entry.middle) + SEAL_BYTES for entry in entries]) + SPARE_BYTES <= self._journal.room
+        return sum([len(entry.middle) + MAX_SEAL_BYTES for entry in entries]) + SPARE_BYTES <= self._journal.free_bytes
 
     def reserve(self, entries: Sequence[PendingRecord]) -> None:
         """Count the memory of the entries."""
-        self.held_bytes += sum(map(_cost, entries))
+        self.held_bytes += sum(map(_memory_of, entries))
 
     def take_all(self) -> tuple[list[NumberedRecord], int]:
         """Remove all waiting records, which the caller now writes; return them and the memory counted for them."""
-        self.taken = records = self.carry + self.queue if self.carry else self.queue
-        self.carry, self.queue = [], []
+        self.taken_records = records = (
+            self.carried_records + self.queued_records if self.carried_records else self.queued_records
+        )
+        self.carried_records, self.queued_records = [], []
         return records, self.held_bytes
 
     def put_back(self, records: list[NumberedRecord]) -> None:
         """Put records back after a refused write: they wait again, ahead of all others."""
-        self.direct, self.taken, self.carry = None, (), records
-        self.held_bytes += sum(_cost(record.entry) for record in records)
+        self.direct_batch, self.taken_records, self.carried_records = None, (), records
+        self.held_bytes += sum(_memory_of(record.pending) for record in records)
 
     def retry(self) -> None:
         """Forget the records of a refused write, which the thread that wrote them retries by itself."""
-        self.held_bytes -= sum(_cost(record.entry) for record in self.carry)
-        self.carry = []
+        self.held_bytes -= sum(_memory_of(record.pending) for record in self.carried_records)
+        self.carried_records = []
 
-    def drop(self) -> None:
+    def drop_all(self) -> None:
         """Drop all waiting records, which have been counted as lost."""
-        self.carry, self.queue = [], []
+        self.carried_records, self.queued_records = [], []
         self.clear_journal()
 
     # ---- the copy
@@ -114,8 +117,8 @@ class Backlog:
         if self._journal is None:
             return
         if records:
-            lines = [seal(record.seq, record.t_ns, record.entry.rec, record.entry.middle) for record in records]
-            self._journal.put(b"".join(lines), records[-1].seq)
+            lines = [seal(record.seq, record.t_ns, record.pending.rec, record.pending.middle) for record in records]
+            self._journal.store(b"".join(lines), records[-1].seq)
         self._journal.next_seq = next_seq
 
     def copy_all_to_journal(self, next_seq: int) -> None:
@@ -124,12 +127,12 @@ class Backlog:
             return
         # The thread that writes them may finish at any time; then their copies are freed with the copy of the next
         # record.
-        batch = self.direct
+        batch = self.direct_batch
         if batch is not None:
-            self._journal.put(seal_direct(batch), batch.first + len(batch.middles) - 1)
-        self.copy_to_journal([*self.taken, *self.carry, *self.queue], next_seq)
+            self._journal.store(seal_direct(batch), batch.first + len(batch.middles) - 1)
+        self.copy_to_journal([*self.taken_records, *self.carried_records, *self.queued_records], next_seq)
 
-    def free(self, written_seq: int) -> None:
+    def free_copies(self, written_seq: int) -> None:
         """Free the copies of the records up to this number, which are in the file."""
         if self._journal is not None:
             self._journal.free(written_seq)
@@ -146,7 +149,7 @@ def seal_direct(batch: DirectBatch) -> bytes:
     return seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
 
 
-def expand(batch: DirectBatch, direction: str, sizes: Iterable[int]) -> list[NumberedRecord]:
+def expand_direct(batch: DirectBatch, direction: str, sizes: Iterable[int]) -> list[NumberedRecord]:
     """Returns the records of a direct batch as separate numbered records.
 
     Args:
@@ -159,9 +162,9 @@ def expand(batch: DirectBatch, direction: str, sizes: Iterable[int]) -> list[Num
     return [NumberedRecord(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
 
 
-def _cost(entry: PendingRecord) -> int:
+def _memory_of(entry: PendingRecord) -> int:
     """Returns the memory that a record takes while it waits, in bytes."""
-    return len(entry.middle) + ENTRY_BYTES
+    return len(entry.middle) + RECORD_OVERHEAD_BYTES
 
 
 def seal_slice(records: list[NumberedRecord], start: int) -> list[bytes]:
@@ -170,7 +173,7 @@ def seal_slice(records: list[NumberedRecord], start: int) -> list[bytes]:
     size = 0
     while start < len(records) and (not lines or size < SLICE_BYTES):
         record = records[start]
-        lines.append(seal(record.seq, record.t_ns, record.entry.rec, record.entry.middle))
+        lines.append(seal(record.seq, record.t_ns, record.pending.rec, record.pending.middle))
         size += len(lines[-1])
         start += 1
     return lines

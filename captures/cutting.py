@@ -15,11 +15,11 @@ import orjson
 from captures.damage import Cause, Damage
 from captures.frame import Frame
 from captures.frames import plain_frame
-from captures.heads import Heads
+from captures.heads import HeadCache
 from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE_BYTES, Record, decode, values_of
 from captures.versions import FORMAT_VERSION
 
-SHORTEST: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
+MIN_RECORD_BYTES: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
 """The size of the shortest possible record, in bytes, without its LF."""
 
 _CHECKSUM: Final = re.compile(CRC_MARK + rb'([0-9a-f]{8})"\}')
@@ -37,49 +37,53 @@ class Cutter(Generic[Item]):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self._rest: list[bytes] = []
-        self._rest_size = 0
+        self._partial_line: list[bytes] = []
+        self._partial_size = 0
         # The damage right before `_offset`: its size, how many of its bytes follow the last LF, and its cause.
-        self._bad = self._bad_run = 0
-        self._bad_cause: Cause = "corrupt"
+        self._damage_size = self._damage_run = 0
+        self._damage_cause: Cause = "corrupt"
         self._loads: Callable[[bytes], Any] = orjson.loads
         # The number that the next record should have; None at the beginning and after damage.
-        self._expected: int | None = None
+        self._expected_seq: int | None = None
 
     def feed(self, chunk: bytes) -> list[Item]:
         """Process a chunk; return the items that it completes. Damage is returned once its extent is known."""
         lines = chunk.split(b"\n")
         if len(lines) > 1:
-            self._rest.append(lines[0])
-            lines[0] = b"".join(self._rest)
-            self._rest, self._rest_size = [], 0
+            self._partial_line.append(lines[0])
+            lines[0] = b"".join(self._partial_line)
+            self._partial_line, self._partial_size = [], 0
         partial_line = lines.pop()
         items: list[Item] = []
         for line in lines:
             size = len(line) + 1
-            values = values_of(line, self._loads) if SHORTEST < size <= MAX_LINE_BYTES and not self._bad else None
+            values = (
+                values_of(line, self._loads)
+                if MIN_RECORD_BYTES < size <= MAX_LINE_BYTES and not self._damage_size
+                else None
+            )
             if values is not None:
                 items.append(self._item_of_line(values, line))
-                self._expected = values["seq"] + 1
+                self._expected_seq = values["seq"] + 1
                 self._offset += size
-            elif size <= SHORTEST:
+            elif size <= MIN_RECORD_BYTES:
                 self._count_damage(size, ended=True)
             else:
-                items += self._whole_records(line + b"\n")
-        self._rest.append(partial_line)
-        self._rest_size += len(partial_line)
-        if self._rest_size >= MAX_LINE_BYTES + len(LINE_START):
+                items += self._cut_records(line + b"\n")
+        self._partial_line.append(partial_line)
+        self._partial_size += len(partial_line)
+        if self._partial_size >= MAX_LINE_BYTES + len(LINE_START):
             items += self._drop_long_line()
         return items
 
     def finish(self) -> list[Item]:
         """End the input; return the last items: usually none, or a torn tail."""
-        data, self._rest, self._rest_size = b"".join(self._rest), [], 0
+        data, self._partial_line, self._partial_size = b"".join(self._partial_line), [], 0
         start = max(0, data.rfind(LINE_START))
-        items: list[Item] = self._whole_records(data[:start])
+        items: list[Item] = self._cut_records(data[:start])
         record = record_in(data[start:], self._offset)
         if record is not None:
-            items += self._kept(record)
+            items += self._add_record(record)
             start += len(record.line)
         tail = data[start:]
         if (tail or record) and (tail.startswith(LINE_START) or LINE_START.startswith(tail)):
@@ -94,25 +98,25 @@ class Cutter(Generic[Item]):
         """Returns the item that a whole line represents."""
         # This takes half the time of a named tuple's own __new__.
         record = tuple.__new__(Record, (values["seq"], values["rec"], values["t_ns"], values, self._offset, line, 0))
-        return record if record.seq == self._expected else self._after_others(record)
+        return record if record.seq == self._expected_seq else self._with_skipped(record)
 
     def _drop_long_line(self) -> list[Item]:
         """Drop a line that is too long, but keep a possible beginning of a record at its end; return the items."""
-        data = b"".join(self._rest)
+        data = b"".join(self._partial_line)
         keep_from = data.rfind(LINE_START)
         if keep_from <= 0:
             keep_from = len(data) - len(LINE_START) + 1  # the first bytes of a record may have arrived
-        self._rest, self._rest_size = [data[keep_from:]], len(data) - keep_from
-        return self._whole_records(data[:keep_from])
+        self._partial_line, self._partial_size = [data[keep_from:]], len(data) - keep_from
+        return self._cut_records(data[:keep_from])
 
-    def _whole_records(self, data: bytes) -> list[Item]:
+    def _cut_records(self, data: bytes) -> list[Item]:
         """Returns the items of data that is not exactly one line: each occurrence of `{"seq":` may begin a record."""
         items: list[Item] = []
         for piece in _pieces(data):
-            record = record_in(piece, self._offset) if len(piece) >= SHORTEST else None
+            record = record_in(piece, self._offset) if len(piece) >= MIN_RECORD_BYTES else None
             remainder = piece
             if record is not None:
-                items += self._kept(record)
+                items += self._add_record(record)
                 remainder = piece[len(record.line) :]
             if record is not None and remainder == b"\n":
                 self._offset += 1
@@ -120,33 +124,33 @@ class Cutter(Generic[Item]):
                 self._count_damage(len(remainder), ended=remainder.endswith(b"\n"))
         return items
 
-    def _kept(self, record: Record) -> list[Record | Damage]:
-        items = [*self._take_damage(), self._after_others(record)]
-        self._expected = record.seq + 1
+    def _add_record(self, record: Record) -> list[Record | Damage]:
+        items = [*self._take_damage(), self._with_skipped(record)]
+        self._expected_seq = record.seq + 1
         self._offset += len(record.line)
         return items
 
-    def _after_others(self, record: Record) -> Record:
+    def _with_skipped(self, record: Record) -> Record:
         """Returns a record with the count of records missing before it, unless damage or the record reports them."""
-        if self._expected is None or record.seq <= self._expected or record.rec in ("gap", "header"):
+        if self._expected_seq is None or record.seq <= self._expected_seq or record.rec in ("gap", "header"):
             return record
-        return record._replace(skipped=record.seq - self._expected)
+        return record._replace(skipped=record.seq - self._expected_seq)
 
     def _count_damage(self, size: int, *, ended: bool = False) -> None:
         """Count bytes as damage; `ended` says whether the last byte is an LF."""
-        self._expected = None
-        self._bad += size
+        self._expected_seq = None
+        self._damage_size += size
         self._offset += size
-        self._bad_run += size
-        if self._bad_run > MAX_LINE_BYTES:
-            self._bad_cause = "overlong"
+        self._damage_run += size
+        if self._damage_run > MAX_LINE_BYTES:
+            self._damage_cause = "overlong"
         if ended:
-            self._bad_run = 0
+            self._damage_run = 0
 
     def _take_damage(self) -> list[Record | Damage]:
         """Reset the damage that ends here; return it, or an empty list if there is none."""
-        size, cause = self._bad, self._bad_cause
-        self._bad, self._bad_run, self._bad_cause = 0, 0, "corrupt"
+        size, cause = self._damage_size, self._damage_cause
+        self._damage_size, self._damage_run, self._damage_cause = 0, 0, "corrupt"
         return [Damage(self._path, self._offset - size, size, cause)] if size else []
 
 
@@ -172,20 +176,20 @@ class FrameCutter(Cutter[Frame | Record | Damage]):
     _has_begun = _is_old = False
 
     def _item_of_line(self, values: dict[str, Any], line: bytes) -> Frame | Record | Damage:
-        if values["rec"] == "frame" and values["seq"] == self._expected and not self._is_old:
+        if values["rec"] == "frame" and values["seq"] == self._expected_seq and not self._is_old:
             frame = plain_frame(values, self._offset, len(line))
             if frame is not None:
                 return frame
         elif values["rec"] == "exchange" and self._loads is orjson.loads:
-            self._loads = Heads().loads  # only after the first exchange, as orjson alone is faster for other lines
+            self._loads = HeadCache().loads  # only after the first exchange, as orjson alone is faster for other lines
         return super()._item_of_line(values, line)
 
-    def _after_others(self, record: Record) -> Record:
+    def _with_skipped(self, record: Record) -> Record:
         # The first record of a segment has no expected number, so it always passes through here.
         if not self._has_begun:
             self._has_begun = True
             self._is_old = record.rec == "header" and version_of(record) != FORMAT_VERSION
-        return super()._after_others(record)
+        return super()._with_skipped(record)
 
 
 def record_in(piece: bytes, offset: int) -> Record | None:

@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple
 
 Cause = Literal["torn", "corrupt", "overlong", "version", "foreign"]
 
-_WORDS: Final[dict[Cause, str]] = {
+_CAUSE_TEXTS: Final[dict[Cause, str]] = {
     "torn": "an unfinished record at the end",
     "corrupt": "damaged",
     "overlong": "a line above 8 MiB",
@@ -34,4 +34,4 @@ class Damage(NamedTuple):
         if not self.size:
             return f"{self.path}: the last record, up to offset {self.offset}, has no newline"
         unit = "byte" if self.size == 1 else "bytes"
-        return f"{self.path}: {self.size} {unit} at offset {self.offset}: {_WORDS[self.cause]}"
+        return f"{self.path}: {self.size} {unit} at offset {self.offset}: {_CAUSE_TEXTS[self.cause]}"

@@ -18,22 +18,22 @@ from operator import itemgetter
 from typing import Any, Final
 
 # A recorder reads the last of mcpproxy's files before it loads orjson: after that, no file can be missing.
-from captures.flawless import MAX_METHOD_NAMES, read, verdict
+from captures.flawless import MAX_METHOD_NAMES, flawless_verdict, read_flawless
 
 # isort: split
 from orjson import dumps, loads
 
 from captures.exact_judge import is_too_large_to_judge, judge_exactly, nesting_depth
 from captures.limits import (
-    DEEP,
-    EXACT_JUDGE_LIMIT,
+    MAX_DEPTH,
     MAX_ENVELOPE_TEXT_BYTES,
+    MAX_EXACTLY_JUDGED_BYTES,
     MAX_READER_JUDGED_BYTES,
     MAX_RECORDER_JUDGED_BYTES,
-    NOTIFICATIONS,
-    RESERVED,
-    SAFE,
-    SHORT,
+    MAX_SAFE_INTEGER,
+    MAX_SHORT_CHARS,
+    NOTIFICATION_PREFIX,
+    RESERVED_PREFIX,
 )
 from captures.record import line_members
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
@@ -49,7 +49,7 @@ __all__ = [
     "lines_members",
 ]
 
-_SHALLOW: Final = 2 * DEEP  # bytes; no frame up to this size can nest too deeply
+_MAX_SHALLOW_BYTES: Final = 2 * MAX_DEPTH  # bytes; no frame up to this size can nest too deeply
 
 
 def judge(
@@ -72,7 +72,7 @@ def judge(
     """
     if is_too_large_to_judge(raw, limit):
         return UNJUDGED
-    return (verdict(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
+    return (flawless_verdict(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
 
 
 def judge_and_read(
@@ -81,7 +81,7 @@ def judge_and_read(
     """Returns the verdict; for a flawless message, also the message, and whether orjson would write the same bytes."""
     if is_too_large_to_judge(raw, limit):
         return UNJUDGED, None, False
-    message = read(raw) if whole else None
+    message = read_flawless(raw) if whole else None
     return message or (judge_exactly(raw, direction, unit, whole=whole, limit=limit), None, False)
 
 
@@ -102,19 +102,19 @@ def judge_before_forwarding(
     raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True
 ) -> Envelope:
     """Returns the verdict on a frame that waits to be forwarded; `unjudged` if the exact path would take too long."""
-    fast_verdict = verdict(raw) if whole and len(raw) <= MAX_RECORDER_JUDGED_BYTES else None
-    return fast_verdict or judge_exactly(raw, direction, unit, whole=whole, limit=EXACT_JUDGE_LIMIT)
+    fast_verdict = flawless_verdict(raw) if whole and len(raw) <= MAX_RECORDER_JUDGED_BYTES else None
+    return fast_verdict or judge_exactly(raw, direction, unit, whole=whole, limit=MAX_EXACTLY_JUDGED_BYTES)
 
 
 # --- many lines at once ----------------------------------------------------------------------------------------------
 
 # One call returns all members or raises KeyError, in half the time of looking up and testing each.
-_of_request: Final = itemgetter("jsonrpc", "params", "method", "id")
-_of_notification: Final = itemgetter("jsonrpc", "params", "method")
-_of_response: Final = itemgetter("jsonrpc", "result", "id")
+_request_members: Final = itemgetter("jsonrpc", "params", "method", "id")
+_notification_members: Final = itemgetter("jsonrpc", "params", "method")
+_response_members: Final = itemgetter("jsonrpc", "result", "id")
 
 
-def _forms(direction: Direction) -> tuple[bytes, bytes, bytes]:
+def _templates(direction: Direction) -> tuple[bytes, bytes, bytes]:
     """Returns the `%` templates of a request, a notification and a result: id token, method, size and text.
 
     For notifications, `%.0b` consumes the token and writes nothing, so all three are filled in the same way.
@@ -125,10 +125,10 @@ def _forms(direction: Direction) -> tuple[bytes, bytes, bytes]:
     return request, notification, response
 
 
-_FORMS: Final[dict[Direction, tuple[bytes, bytes, bytes]]] = {"c2s": _forms("c2s"), "s2c": _forms("s2c")}
+_TEMPLATES: Final[dict[Direction, tuple[bytes, bytes, bytes]]] = {"c2s": _templates("c2s"), "s2c": _templates("s2c")}
 
 
-class Methods(dict[object, bytes]):
+class MethodMembers(dict[object, bytes]):
     """The member `method` of a record, by the method's name: a peer uses few names, so each is escaped once.
 
     A name that must be examined more closely raises KeyError. If a peer invents names, the first `MAX_METHOD_NAMES` are
@@ -140,7 +140,7 @@ class Methods(dict[object, bytes]):
         self._odd = odd
 
     def __missing__(self, method: object) -> bytes:
-        if type(method) is not str or not 0 < len(method) <= SHORT or method.startswith(self._odd):
+        if type(method) is not str or not 0 < len(method) <= MAX_SHORT_CHARS or method.startswith(self._odd):
             raise KeyError(method)
         member = b',"method":%b' % dumps(method)
         if len(self) < MAX_METHOD_NAMES:
@@ -148,8 +148,8 @@ class Methods(dict[object, bytes]):
         return member
 
 
-_requested: Final = Methods(NOTIFICATIONS, RESERVED)
-_notified: Final = Methods(RESERVED)
+_request_methods: Final = MethodMembers(NOTIFICATION_PREFIX, RESERVED_PREFIX)
+_notification_methods: Final = MethodMembers(RESERVED_PREFIX)
 
 
 def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
@@ -159,30 +159,32 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
     handle each line that is not a request, notification or result with only the usual members and nothing odd about it.
     In a flood, nearly all lines are plain, and cost a quarter less without a Python call and an envelope for each.
     """
-    request, notification, response = _FORMS[direction]
+    request, notification, response = _TEMPLATES[direction]
     middles = []
     for raw in lines:
         size = len(raw)
-        if size <= _SHALLOW or (size <= MAX_RECORDER_JUDGED_BYTES and nesting_depth(raw) <= DEEP):
+        if size <= _MAX_SHALLOW_BYTES or (size <= MAX_RECORDER_JUDGED_BYTES and nesting_depth(raw) <= MAX_DEPTH):
             try:
                 message = loads(raw)
                 count = len(message)
                 if count == 4:
-                    version, value, method, raw_id = _of_request(message)
-                    template, method_member = request, _requested[method]
+                    version, value, method, raw_id = _request_members(message)
+                    template, method_member = request, _request_methods[method]
                 elif count == 3 and "result" in message:
-                    version, value, raw_id = _of_response(message)
+                    version, value, raw_id = _response_members(message)
                     template, method_member = response, b""
                 elif count == 3:
-                    version, value, method = _of_notification(message)
-                    template, method_member, raw_id = notification, _notified[method], 0
+                    version, value, method = _notification_members(message)
+                    template, method_member, raw_id = notification, _notification_methods[method], 0
                 else:
                     raise KeyError
                 if (
                     version == "2.0"
                     and type(value) is dict
                     and (
-                        -SAFE <= raw_id <= SAFE if type(raw_id) is int else type(raw_id) is str and len(raw_id) <= SHORT
+                        -MAX_SAFE_INTEGER <= raw_id <= MAX_SAFE_INTEGER
+                        if type(raw_id) is int
+                        else type(raw_id) is str and len(raw_id) <= MAX_SHORT_CHARS
                     )
                     # If orjson would write the same bytes, no member occurs twice, and all tokens are spelt as orjson
                     # spells them. Most peers write JSON like this, and no proof is cheaper.

@@ -16,23 +16,23 @@ from math import isfinite
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from captures.limits import (
-    DEEP,
-    EXACT_JUDGE_LIMIT,
+    ENVELOPE_MEMBERS,
+    MAX_DEPTH,
     MAX_ENVELOPE_TEXT_BYTES,
+    MAX_EXACTLY_JUDGED_BYTES,
+    MAX_JUDGED_DEPTH,
     MAX_RECORDER_JUDGED_BYTES,
+    MAX_SAFE_INTEGER,
     MAX_STRUCTURAL_CHARS,
-    MEMBERS,
-    NOTIFICATIONS,
-    RESERVED,
-    SAFE,
-    TOO_DEEP,
+    NOTIFICATION_PREFIX,
+    RESERVED_PREFIX,
 )
 from captures.verdict import UNJUDGED, Direction, Envelope, Kind, Unit
 
 
 def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """Returns the exact verdict on a line that waits to be forwarded; `unjudged` above `EXACT_JUDGE_LIMIT`."""
-    return judge_exactly(raw, direction, whole=whole, limit=EXACT_JUDGE_LIMIT)
+    """Returns the exact verdict on a line that waits to be forwarded; `unjudged` above `MAX_EXACTLY_JUDGED_BYTES`."""
+    return judge_exactly(raw, direction, whole=whole, limit=MAX_EXACTLY_JUDGED_BYTES)
 
 
 def judge_exactly(
@@ -63,7 +63,7 @@ def judge_exactly(
 
 
 def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> Envelope:
-    if depth > TOO_DEEP and text[_skip_whitespace(text, 0)] in "[{":
+    if depth > MAX_JUDGED_DEPTH and text[_skip_whitespace(text, 0)] in "[{":
         return Envelope("unjudged", problem="framing/too-deep")
     try:
         message = _JsonText(text, depth, is_unfinished=unit == "line" and not whole)
@@ -82,7 +82,7 @@ def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: 
         kind=message.kind,
         id=id_token.encode() if id_token and "id" not in omitted else None,
         method=method if "method" not in omitted else None,
-        code=message.error_code if abs(message.error_code or 0) <= SAFE else None,
+        code=message.error_code if abs(message.error_code or 0) <= MAX_SAFE_INTEGER else None,
         problem=next((rule for rule, is_broken in rules if is_broken(message)), None),
         omitted=tuple(omitted),
     )
@@ -142,7 +142,7 @@ class _JsonText:
 
     def __init__(self, text: str, depth: int, *, is_unfinished: bool) -> None:
         self.source = text
-        self.is_deep = depth > DEEP
+        self.is_deep = depth > MAX_DEPTH
         self.is_unfinished = is_unfinished
         self.has_constant = self.has_duplicate = False
         self.members: dict[str, _Member] = {}
@@ -151,7 +151,7 @@ class _JsonText:
         start = _skip_whitespace(text, 0)
         self.first_char = text[start : start + 1]
         if self.first_char == "{":
-            self.members, self.has_duplicate, end = _read_members(text, start, MEMBERS, decode)
+            self.members, self.has_duplicate, end = _read_members(text, start, ENVELOPE_MEMBERS, decode)
         else:
             self.value, end = decode(text, start)
         if _skip_whitespace(text, end) < len(text) or (self.has_constant and self.first_char not in "[{"):
@@ -197,7 +197,7 @@ class _JsonText:
 
     def names_notification(self) -> bool:
         """Whether the method's name has the prefix of notifications."""
-        return (self.string_value("method") or "").startswith(NOTIFICATIONS)
+        return (self.string_value("method") or "").startswith(NOTIFICATION_PREFIX)
 
 
 def _read_members(
@@ -248,7 +248,7 @@ def nesting_depth(raw: bytes) -> int:
 
     This takes one pass without recursion, and is exact up to the byte at which a parser would give up.
     """
-    if raw.count(b"[") + raw.count(b"{") <= DEEP:
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return 0
     brackets_and_quotes = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
     # Dropping `""` leaves fewer parts, and does not move any bracket into or out of a string.
@@ -303,9 +303,9 @@ def _exact_integer(token: str) -> int | None:
     magnitude = (
         int(significant_digits.ljust(length, "0"))
         if significant_digits and length <= 16
-        else (SAFE + 1 if significant_digits else 0)
+        else (MAX_SAFE_INTEGER + 1 if significant_digits else 0)
     )
-    return int(sign + "1") * min(magnitude, SAFE + 1)
+    return int(sign + "1") * min(magnitude, MAX_SAFE_INTEGER + 1)
 
 
 # --- not JSON ---------------------------------------------------------------------------------------------------------
@@ -329,12 +329,12 @@ def _not_json_rule(text: str, depth: int, direction: Direction, unit: Unit, whol
         return "framing/blank-line"
     if _LSP_HEADER.fullmatch(text):
         return "framing/lsp-header"
-    if depth <= TOO_DEEP and _holds_several_values(text):
+    if depth <= MAX_JUDGED_DEPTH and _contains_several_values(text):
         return "framing/several-messages-on-a-line"
     return _NOT_JSON[direction] if whole else "framing/truncated-message"
 
 
-def _holds_several_values(text: str) -> bool:
+def _contains_several_values(text: str) -> bool:
     """Whether a text consists of several JSON values in a row, with or without whitespace between them."""
     decode = JSONDecoder(parse_int=str).raw_decode
     position, end = _skip_whitespace(text, 0), -1
@@ -387,7 +387,7 @@ _OBJECT_RULES: Final[tuple[_Rule, ...]] = (
     ("jsonrpc/wrong-version", lambda json: json.string_value("jsonrpc") != "2.0"),
     ("jsonrpc/unclassifiable", lambda json: json.kind == "invalid"),
     ("jsonrpc/method-not-string", lambda json: "method" in json and not json.string_value("method")),
-    ("jsonrpc/reserved-method", lambda json: (json.string_value("method") or "").startswith(RESERVED)),
+    ("jsonrpc/reserved-method", lambda json: (json.string_value("method") or "").startswith(RESERVED_PREFIX)),
     ("jsonrpc/method-with-result", lambda json: "method" in json and json.outcome_types != {"absent"}),
     ("jsonrpc/result-and-error", lambda json: json.outcome_types.isdisjoint({"absent", "null"})),
     (
@@ -408,7 +408,10 @@ _OBJECT_RULES: Final[tuple[_Rule, ...]] = (
     ("jsonrpc/notification-with-id", lambda json: json.names_notification() and "id" in json),
     ("id/null", lambda json: json.kind == "request" and json.json_type("id") == "null"),
     ("id/not-string-or-integer", lambda json: json.kind == "request" and _is_invalid_id(json)),
-    ("id/unsafe-integer", lambda json: json.kind == "request" and abs(_exact_integer(json.token("id")) or 0) > SAFE),
+    (
+        "id/unsafe-integer",
+        lambda json: json.kind == "request" and abs(_exact_integer(json.token("id")) or 0) > MAX_SAFE_INTEGER,
+    ),
 )
 _BATCH_RULES: Final[tuple[_Rule, ...]] = (("batch/empty", lambda json: json.value == []),)
 _RULES_BY_FIRST_CHAR: Final = {"{": _TEXT_RULES + _OBJECT_RULES, "[": _TEXT_RULES + _BATCH_RULES}

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from captures.errors import CannotCreate
-from captures.ownership import is_readable_by_others, movable_by_others, refusal
+from captures.ownership import directory_movable_by_others, is_readable_by_others, refusal
 from captures.paths import SUFFIX, new_name, segment_numbers, segment_of, segment_path
 
 TYPE_CHECKING = False
@@ -31,12 +31,12 @@ FLOOR_BYTES: Final = 16 << 20
 FLOOR_CHECK_BYTES: Final = 4 << 20
 """How many bytes are appended between two checks of the free space."""
 
-LOCK_TRIES: Final = 100
+MAX_LOCK_ATTEMPTS: Final = 100
 IGNORE_FILE: Final = ".gitignore"
 """The file that keeps a folder of captures out of git."""
-IGNORES_ALL: Final = b"*\n"
+IGNORE_FILE_CONTENT: Final = b"*\n"
 """The content of that file."""
-_COMPLETE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN_FLAGS: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 WriteCall = Callable[[int, bytes], int]
 """`os.write`, or a test double that misbehaves on purpose."""
@@ -60,7 +60,7 @@ def create_directory(path: str) -> None:
         for folder in reversed(missing_folders):
             if not os.path.isdir(folder):
                 make_directory(folder)
-        _keep_out_of_git(_topmost(missing_folders))
+        _keep_out_of_git(_captures_directory(missing_folders))
     except OSError as error:
         raise CannotCreate(
             f"cannot make the directory {path} for captures: {error.strerror}; choose another"
@@ -88,7 +88,7 @@ def _keep_out_of_git(folder: str) -> None:
         return
     # If the disk is full, the file stays empty, which marks the folder for `_complete_ignore_file`.
     with os.fdopen(fd, "wb") as file:
-        file.write(IGNORES_ALL)
+        file.write(IGNORE_FILE_CONTENT)
 
 
 def _complete_ignore_file(folder: str, *, alone: bool) -> None:
@@ -99,7 +99,7 @@ def _complete_ignore_file(folder: str, *, alone: bool) -> None:
         alone: whether the folder must contain only folders; otherwise the user could have created the empty file.
     """
     try:
-        fd = os.open(os.path.join(folder, IGNORE_FILE), _COMPLETE)
+        fd = os.open(os.path.join(folder, IGNORE_FILE), _OPEN_FLAGS)
     except OSError:
         return
     try:
@@ -108,14 +108,14 @@ def _complete_ignore_file(folder: str, *, alone: bool) -> None:
         if stat.S_ISREG(status.st_mode) and not status.st_size and is_private:
             others = [entry for entry in os.scandir(folder) if entry.name != IGNORE_FILE]
             if not any(entry.name == ".git" or (alone and not entry.is_dir()) for entry in others):
-                os.write(fd, IGNORES_ALL)
+                os.write(fd, IGNORE_FILE_CONTENT)
     except OSError:
         pass  # the disk may still be full
     finally:
         os.close(fd)
 
 
-def _topmost(folders: list[str]) -> str:
+def _captures_directory(folders: list[str]) -> str:
     """Returns which of the new directories (innermost first) is only for captures: the innermost, or its parent."""
     return folders[min(1, len(folders) - 1)]
 
@@ -174,7 +174,7 @@ def _check_owner(folder: str, warn: Callable[[str], None]) -> None:
     try:
         status = os.stat(folder)
         reason = refusal(status)
-        parent = movable_by_others(folder)
+        parent = directory_movable_by_others(folder)
     except OSError:  # creating the file will report the error
         return
     if reason is not None:
@@ -228,9 +228,9 @@ class CaptureFile:
         except OSError as error:
             raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; choose another place") from error
         self.size = 0
-        self.look_at = segment_bytes
+        self.check_size = segment_bytes
         """The size at which the writer checks whether the segment or the ring is full."""
-        self._check_at = FLOOR_CHECK_BYTES
+        self._next_floor_check = FLOOR_CHECK_BYTES
 
     def append(self, data: bytes, *, last: bool = False) -> None:
         """Append whole lines; with `last`, they may use the space that is otherwise kept free.
@@ -239,7 +239,7 @@ class CaptureFile:
             AppendError: the append failed; a torn line has been cut away, and `written` counts the bytes of whole
                 lines.
         """
-        if self.size >= self._check_at and not last:
+        if self.size >= self._next_floor_check and not last:
             self._respect_floor()
         try:
             written = self._write(self.fd, data)
@@ -260,10 +260,10 @@ class CaptureFile:
         except OSError as error:
             whole_bytes = data.rfind(b"\n", 0, written) + 1
             self.size += whole_bytes
-            self._cut(whole_bytes != written)
+            self._truncate(whole_bytes != written)
             raise AppendError(error.errno or errno.EIO, error.strerror, whole_bytes) from error
 
-    def _cut(self, torn: bool) -> None:
+    def _truncate(self, torn: bool) -> None:
         """Truncate the file to whole lines; if even that fails, readers resynchronise after the torn line."""
         if torn:
             try:
@@ -277,13 +277,13 @@ class CaptureFile:
         try:
             disk = os.fstatvfs(self.fd)
         except OSError:
-            self._check_at = self.size + FLOOR_CHECK_BYTES
+            self._next_floor_check = self.size + FLOOR_CHECK_BYTES
             return
         if disk.f_bavail * disk.f_frsize < min(FLOOR_BYTES, disk.f_blocks * disk.f_frsize // 100):
             raise AppendError(errno.ENOSPC, "the disk is almost full", 0)
-        self._check_at = self.size + FLOOR_CHECK_BYTES
+        self._next_floor_check = self.size + FLOOR_CHECK_BYTES
 
-    def next_segment(self, ending: bytes) -> int:
+    def begin_next_segment(self, ending: bytes) -> int:
         """Write the `ending` line and continue in a new file, or do neither; then delete old segments beyond the ring.
 
         Returns the old descriptor, to be synced and closed.
@@ -300,17 +300,17 @@ class CaptureFile:
             raise
         old_fd, self.fd = self.fd, new_fd
         self._sizes[self.segment] = self.size
-        self.size, self._check_at = 0, FLOOR_CHECK_BYTES
+        self.size, self._next_floor_check = 0, FLOOR_CHECK_BYTES
         self.segment += 1
-        self.trim()
+        self.trim_ring()
         return old_fd
 
-    def trim(self) -> None:
+    def trim_ring(self) -> None:
         """Delete the oldest segments beyond the ring size.
 
         If one cannot be deleted, later ones stay too: the capture must not have a hole.
         """
-        self.look_at = self.segment_bytes
+        self.check_size = self.segment_bytes
         while self._sizes and sum(self._sizes.values()) + self.size >= self._ring_bytes:
             oldest = min(self._sizes)
             try:
@@ -320,7 +320,7 @@ class CaptureFile:
             except OSError:
                 return
             del self._sizes[oldest]
-        self.look_at = min(self.segment_bytes, self._ring_bytes - sum(self._sizes.values()))
+        self.check_size = min(self.segment_bytes, self._ring_bytes - sum(self._sizes.values()))
 
     def _make_reserve(self) -> None:
         """Reserve 64 KiB of the disk in an unnamed file: closing it makes room for the last records on a full disk.
@@ -405,7 +405,7 @@ def create(path: str) -> int:
 
 def _lock(fd: int) -> None:
     """Lock a new file. Another process can hold the lock only during `is_live`, and releases it soon."""
-    for _ in range(LOCK_TRIES):
+    for _ in range(MAX_LOCK_ATTEMPTS):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -6,8 +6,8 @@ Either of two proofs shows that no member of the envelope occurs twice or has an
 * a regular expression matches the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the value),
   and the remaining text is one JSON object. The expression matches one spelling of each member, and each member once.
 
-Promises: `verdict` and `read` never raise, regardless of the bytes; they return the verdict of `exact_judge` on the
-same bytes, or None if that is not certain. The recorder and every reader use it.
+Promises: `flawless_verdict` and `read_flawless` never raise, regardless of the bytes; they return the verdict of
+`exact_judge` on the same bytes, or None if that is not certain. The recorder and every reader use it.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from orjson import dumps, loads
 
 from captures.exact_judge import nesting_depth
-from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
+from captures.limits import MAX_DEPTH, MAX_SAFE_INTEGER, MAX_SHORT_CHARS, NOTIFICATION_PREFIX, RESERVED_PREFIX
 from captures.stdlib_judge import kind_of
 from captures.verdict import Envelope, Kind
 
@@ -27,23 +27,33 @@ if so, no object in it, at any depth, has a duplicate member."""
 MAX_METHOD_NAMES: Final = 256
 """The most method names that are kept; see `_Methods`."""
 
-_W: Final = rb"[ \t\r\n]*+"
-_VERSION: Final = b'"jsonrpc"' + _W + b":" + _W + rb'"2\.0"()'
+_SPACE: Final = rb"[ \t\r\n]*+"
+_VERSION: Final = b'"jsonrpc"' + _SPACE + b":" + _SPACE + rb'"2\.0"()'
 # Integers of at most 15 digits are safe, and strings of at most 60 bytes are short.
 _TEXT: Final = rb"[ !#-\[\]-~]"
-_ID: Final = b'"id"' + _W + b":" + _W + rb'(0|-?[1-9]\d{0,14}|"' + _TEXT + rb'{0,60}")'
-_METHOD: Final = b'"method"' + _W + b":" + _W + b'"(' + _TEXT + rb'{1,60})"'
+_ID: Final = b'"id"' + _SPACE + b":" + _SPACE + rb'(0|-?[1-9]\d{0,14}|"' + _TEXT + rb'{0,60}")'
+_METHOD: Final = b'"method"' + _SPACE + b":" + _SPACE + b'"(' + _TEXT + rb'{1,60})"'
 # `(?(1)(?!))` fails if the group has matched before: each member matches once.
 _MEMBER: Final = b"(?:(?(1)(?!))" + _VERSION + b"|(?(2)(?!))" + _ID + b"|(?(3)(?!))" + _METHOD + b")"
-_head_of: Final = re.compile(
-    b"{" + _W + b"(?:" + _MEMBER + _W + b"(?:," + _W + rb"|}\Z))*+(?:" + b'"(params|result|error)"' + _W + b":)?"
+_match_head: Final = re.compile(
+    b"{"
+    + _SPACE
+    + b"(?:"
+    + _MEMBER
+    + _SPACE
+    + b"(?:,"
+    + _SPACE
+    + rb"|}\Z))*+(?:"
+    + b'"(params|result|error)"'
+    + _SPACE
+    + b":)?"
 ).match
-_tail_of: Final = re.compile(_W + b"(?:," + _W + _MEMBER + _W + b")*+}").fullmatch
-_WHITE: Final = b" \t\r\n"
+_match_tail: Final = re.compile(_SPACE + b"(?:," + _SPACE + _MEMBER + _SPACE + b")*+}").fullmatch
+_WHITE_SPACE: Final = b" \t\r\n"
 _FIRST, _QUOTE, _END = b'j"}'
-_SHALLOW: Final = 2 * DEEP
+_MAX_SHALLOW_BYTES: Final = 2 * MAX_DEPTH
 """The size in bytes up to which no message can nest too deeply."""
-_SIGHT: Final = 14
+_SEARCHED_BYTES: Final = 14
 """How many bytes at the beginning are searched for a space after a colon, which orjson never writes."""
 
 
@@ -67,40 +77,48 @@ class _Methods(dict[bytes, str]):
         return name
 
 
-_requested: Final = _Methods(NOTIFICATIONS, RESERVED)
-_notified: Final = _Methods(RESERVED)
+_request_methods: Final = _Methods(NOTIFICATION_PREFIX, RESERVED_PREFIX)
+_notification_methods: Final = _Methods(RESERVED_PREFIX)
 
 
-def verdict(raw: bytes) -> Envelope | None:
+def flawless_verdict(raw: bytes) -> Envelope | None:
     """Returns the verdict on a whole frame if it is a flawless message; None for others and some flawless ones."""
-    message = read(raw)
+    message = read_flawless(raw)
     return message and message[0]
 
 
-def read(raw: bytes) -> FlawlessMessage | None:
+def read_flawless(raw: bytes) -> FlawlessMessage | None:
     """Returns a whole frame as a flawless message; None for all others, and for some flawless ones.
 
     Args:
         raw: the bytes of the frame, without the delimiter; at most a million values.
     """
-    if raw.find(b'": ', 0, _SIGHT) < 0:
+    if raw.find(b'": ', 0, _SEARCHED_BYTES) < 0:
         try:
             body = loads(raw)
             if type(body) is dict and dumps(body) == raw:
-                return _as_written(raw, body)
+                return _read_as_written(raw, body)
         except (TypeError, ValueError):  # orjson raises TypeError for values that it cannot write
             return None
-    return _cut(raw)
+    return _read_by_cutting(raw)
 
 
-def _as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
+def _read_as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
     """Read a message that orjson would write with the same bytes."""
-    if body.get("jsonrpc") != "2.0" or "error" in body or (len(raw) > _SHALLOW and nesting_depth(raw) > DEEP):
-        return _cut(raw) if "error" in body else None
+    if (
+        body.get("jsonrpc") != "2.0"
+        or "error" in body
+        or (len(raw) > _MAX_SHALLOW_BYTES and nesting_depth(raw) > MAX_DEPTH)
+    ):
+        return _read_by_cutting(raw) if "error" in body else None
     token = None
     if "id" in body:
         raw_id = body["id"]
-        if not (-SAFE <= raw_id <= SAFE if type(raw_id) is int else type(raw_id) is str and len(raw_id) <= SHORT):
+        if not (
+            -MAX_SAFE_INTEGER <= raw_id <= MAX_SAFE_INTEGER
+            if type(raw_id) is int
+            else type(raw_id) is str and len(raw_id) <= MAX_SHORT_CHARS
+        ):
             return None
         # Bytes from orjson keep their whole buffer of a kilobyte alive, so this keeps a copy instead.
         token = b"%b" % dumps(raw_id)
@@ -108,11 +126,11 @@ def _as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
     return kind and (_envelope(kind, token, body.get("method"), None), body, True)
 
 
-def _cut(raw: bytes) -> FlawlessMessage | None:
+def _read_by_cutting(raw: bytes) -> FlawlessMessage | None:
     """Read a message by cutting off its envelope with the regular expression."""
-    text = raw.strip(_WHITE)
-    head = _head_of(text)
-    if head is None or text[-1] != _END or (len(text) > _SHALLOW and nesting_depth(text) > DEEP):
+    text = raw.strip(_WHITE_SPACE)
+    head = _match_head(text)
+    if head is None or text[-1] != _END or (len(text) > _MAX_SHALLOW_BYTES and nesting_depth(text) > MAX_DEPTH):
         return None
     version, token, name, value_name = head.groups()
     start, end = head.end(), 0
@@ -124,7 +142,7 @@ def _cut(raw: bytes) -> FlawlessMessage | None:
             end = text.rfind(b"}", 0, -1) + 1
             value = loads(text[start:end])
             if end < len(text) - 1:
-                version, token, name = _joined((version, token, name), _tail_of(text, end))
+                version, token, name = _join_members((version, token, name), _match_tail(text, end))
             if type(value) is not dict:
                 return None
         elif start != len(text):
@@ -163,18 +181,22 @@ def _kind(
     if version is None:
         raise ValueError
     if name is not None and value_name in (None, b"params"):
-        return ("notification", _notified[name], None) if token is None else ("request", _requested[name], None)
+        return (
+            ("notification", _notification_methods[name], None)
+            if token is None
+            else ("request", _request_methods[name], None)
+        )
     if name is not None or token is None or value_name in (None, b"params"):
         raise ValueError
     if value_name == b"result":
         return "response", None, None
     code = value["code"]
-    if type(code) is not int or not -SAFE <= code <= SAFE or type(value["message"]) is not str:
+    if type(code) is not int or not -MAX_SAFE_INTEGER <= code <= MAX_SAFE_INTEGER or type(value["message"]) is not str:
         raise ValueError
     return "error", None, code
 
 
-def _joined(
+def _join_members(
     head_members: tuple[bytes | None, ...], tail: re.Match[bytes] | None
 ) -> tuple[bytes | None, bytes | None, bytes | None]:
     """Returns the members on both sides of an envelope's value; raises ValueError if any is repeated or unknown."""

@@ -17,7 +17,7 @@ from captures.damage import Damage
 from captures.errors import NotACapture
 from captures.file import is_live
 from captures.listing import segment_number, segments
-from captures.reader import CHUNK, Capture, open_capture
+from captures.reader import CHUNK_BYTES, Capture, open_capture
 from captures.record import Record
 
 POLL_S: Final = 0.1
@@ -33,7 +33,7 @@ async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
     """
     segment: Path | None = Capture(path).segments[0]
     while segment is not None:
-        async for item in _segment(segment):
+        async for item in _follow_segment(segment):
             yield item
         # If the ring has already deleted the next segment, continue with the one after it.
         number = segment_number(segment)
@@ -41,10 +41,10 @@ async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
     yield None
 
 
-async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
+async def _follow_segment(path: Path) -> AsyncIterator[Record | Damage | None]:
     """Yield the items of one file until its end is reached and no recorder has it locked."""
     cutter = LineCutter(path)
-    if not _is_there(path):
+    if not _is_readable(path):
         return
     try:
         file = await aiofiles.open(path, "rb")
@@ -54,7 +54,7 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
         while True:
             # Check before reading: this ensures that everything the recorder wrote before releasing the lock is read.
             has_ended = not is_live(path)
-            while chunk := await file.read(CHUNK):
+            while chunk := await file.read(CHUNK_BYTES):
                 for item in cutter.feed(chunk):
                     yield item
             if has_ended:
@@ -67,7 +67,7 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
         await file.close()
 
 
-def _is_there(path: Path) -> bool:
+def _is_readable(path: Path) -> bool:
     """Whether there is a regular file to read.
 
     Raises:

@@ -12,46 +12,46 @@ from msgspec.structs import replace
 
 from captures.damage import Damage
 from captures.envelope import MAX_READER_JUDGED_BYTES, judge_and_read, judge_and_read_part
-from captures.flawless import read
+from captures.flawless import read_flawless
 from captures.frame import Frame
 from captures.limits import MAX_STRUCTURAL_CHARS
 from captures.record import Record, raw_bytes
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 
-ROOM: Final = 256 << 20
+MAX_UNFINISHED_BYTES: Final = 256 << 20
 """The most bytes of unfinished giant frames that a reader keeps."""
-PIECE_COST: Final = 2000
+PIECE_OVERHEAD_BYTES: Final = 2000
 """The overhead of keeping one piece, in bytes."""
 
 
-class _Parts:
+class _GiantFrameParts:
     """The pieces of one giant frame that have arrived so far."""
 
     def __init__(self, first: Record) -> None:
         values: dict[str, Any] = {name: first.members.get(name) for name in ("dir", "conn", "exchange")}
-        self.first = first._replace(members={**values, "whole": False, "delim": ""}, line=b"")
+        self.first_record = first._replace(members={**values, "whole": False, "delim": ""}, line=b"")
         """A substitute for the record of the frame if its end was not recorded."""
         self.pieces: list[bytes] = []
         self.size = 0
         self.cost = 0
-        self.broken = False
+        self.is_broken = False
 
     def add(self, part: Record, room: int) -> None:
         """Add a piece if there is room for it and no earlier piece is missing."""
         raw = raw_bytes(part.members)
-        is_next = not self.broken and part.members.get("part") == len(self.pieces) + 1
-        if raw is None or not is_next or len(raw) + PIECE_COST > room:
-            self.broken = True
+        is_next = not self.is_broken and part.members.get("part") == len(self.pieces) + 1
+        if raw is None or not is_next or len(raw) + PIECE_OVERHEAD_BYTES > room:
+            self.is_broken = True
             return
         self.pieces.append(raw)
         self.size += len(raw)
-        self.cost += len(raw) + PIECE_COST
+        self.cost += len(raw) + PIECE_OVERHEAD_BYTES
 
 
 class FrameAssembler:
     """Turns `frame` and `part` records into frames, judged again; all other items pass unchanged and in order."""
 
-    def __init__(self, limit: int = MAX_READER_JUDGED_BYTES, room: int = ROOM) -> None:
+    def __init__(self, limit: int = MAX_READER_JUDGED_BYTES, room: int = MAX_UNFINISHED_BYTES) -> None:
         """Create an assembler.
 
         Args:
@@ -60,8 +60,8 @@ class FrameAssembler:
         """
         self._limit = limit
         self._room = room
-        self._parts: dict[tuple[object, ...], _Parts] = {}
-        self._abandoned: list[_Parts] = []
+        self._parts: dict[tuple[object, ...], _GiantFrameParts] = {}
+        self._abandoned_parts: list[_GiantFrameParts] = []
         self._skipped = 0
 
     def feed(self, item: Frame | Record | Damage) -> Frame | Record | Damage | None:
@@ -74,7 +74,7 @@ class FrameAssembler:
             self._abandon(item.members.get("lost"))
         if item.rec == "part":
             self._skipped += item.skipped  # the next item that is returned reports them
-            return self._take_part(item)
+            return self._add_part(item)
         if self._skipped:
             item, self._skipped = item._replace(skipped=item.skipped + self._skipped), 0
         if item.rec != "frame":
@@ -83,18 +83,18 @@ class FrameAssembler:
         self._room += parts.cost if parts is not None else 0
         return _frame(item, parts, self._limit) or item
 
-    def _take_part(self, part: Record) -> Frame | None:
+    def _add_part(self, part: Record) -> Frame | None:
         """Keep a part; if it is the first of a frame, return any previous unfinished frame of its stream."""
         stream = stream_of(part.members)
         unfinished = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
         self._room += unfinished.cost if unfinished is not None else 0
-        parts = self._parts.get(stream) or _Parts(part)
+        parts = self._parts.get(stream) or _GiantFrameParts(part)
         cost = parts.cost
         parts.add(part, self._room)
         self._room -= parts.cost - cost
         if parts.pieces:
             self._parts[stream] = parts
-        return _frame(unfinished.first, unfinished, self._limit) if unfinished is not None else None
+        return _frame(unfinished.first_record, unfinished, self._limit) if unfinished is not None else None
 
     def _abandon(self, lost_traffic: object) -> None:
         """Give up unfinished frames after lost frames of a stdio direction: later parts belong to another frame."""
@@ -102,12 +102,12 @@ class FrameAssembler:
             direction, _, exchange = stream
             side = lost_traffic.get(direction) if isinstance(lost_traffic, dict) else None
             if exchange is None and isinstance(side, dict) and side.get("frames"):
-                self._abandoned.append(self._parts.pop(stream))
+                self._abandoned_parts.append(self._parts.pop(stream))
 
     def finish(self) -> Iterator[Frame | Record]:
         """Yield the giant frames whose end was not recorded, with `whole` False."""
-        for parts in (*self._abandoned, *self._parts.values()):
-            yield _frame(parts.first, parts, self._limit) or parts.first
+        for parts in (*self._abandoned_parts, *self._parts.values()):
+            yield _frame(parts.first_record, parts, self._limit) or parts.first_record
 
 
 def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
@@ -117,12 +117,12 @@ def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
     return (direction if direction in ("c2s", "s2c") else None), conn, exchange
 
 
-_Any = TypeVar("_Any", bound=Frame | Record | Damage)
+_AnyItem = TypeVar("_AnyItem", bound=Frame | Record | Damage)
 
 
-def assembled(
-    items: Iterable[_Any], limit: int = MAX_READER_JUDGED_BYTES
-) -> Iterator[tuple[_Any | None, Frame | Record | Damage | None]]:
+def assemble(
+    items: Iterable[_AnyItem], limit: int = MAX_READER_JUDGED_BYTES
+) -> Iterator[tuple[_AnyItem | None, Frame | Record | Damage | None]]:
     """Yield all items of a capture, each with its result: a frame, the item itself, or None for a part of a frame.
 
     The frames that were never completed come last, each with None instead of an item.
@@ -149,8 +149,8 @@ def plain_frame(
     if type(text) is not str or (direction != "c2s" and direction != "s2c"):
         return None
     raw = text.encode()  # orjson rejects lone surrogates, so this cannot fail
-    message = read(raw) if len(raw) <= MAX_STRUCTURAL_CHARS and len(raw) <= limit else None
-    if _UNUSUAL.isdisjoint(values):
+    message = read_flawless(raw) if len(raw) <= MAX_STRUCTURAL_CHARS and len(raw) <= limit else None
+    if _UNUSUAL_STDIO_MEMBERS.isdisjoint(values):
         if message is None:
             return None
         verdict, body, is_as_written = message
@@ -158,12 +158,16 @@ def plain_frame(
     conn, exchange, event_id = values.get("conn", 0), values.get("exchange"), values.get("event_id")
     unit: Unit = values.get("unit", "line")
     is_known = type(conn) is type(exchange) is int and (unit == "http_body" or unit == "sse_event")
-    if not is_known or (event_id is not None and type(event_id) is not str) or not _ODD.isdisjoint(values):
+    if (
+        not is_known
+        or (event_id is not None and type(event_id) is not str)
+        or not _UNUSUAL_HTTP_MEMBERS.isdisjoint(values)
+    ):
         return None
     if message is None:
         if unit != "sse_event" or raw:
             return None
-        message = _without_data(direction)
+        message = _judge_without_data(direction)
     verdict, body, is_as_written = message
     return Frame(
         values["seq"],
@@ -185,20 +189,20 @@ def plain_frame(
 
 
 @cache
-def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
+def _judge_without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
     """Returns the result of `judge_and_read` for an event with only an id, like the first event of many streams."""
     return judge_and_read(b"", direction, "sse_event", whole=True, limit=MAX_READER_JUDGED_BYTES)
 
 
-_UNUSUAL: Final = frozenset(
+_UNUSUAL_STDIO_MEMBERS: Final = frozenset(
     {"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id", "time_is_exact"}
 )
 """Members that `frame` records from stdio rarely have."""
-_ODD: Final = frozenset({"parts", "delim", "whole", "event", "time_is_exact"})
-"""The members in `_UNUSUAL` that `frame` records from HTTP rarely have."""
+_UNUSUAL_HTTP_MEMBERS: Final = frozenset({"parts", "delim", "whole", "event", "time_is_exact"})
+"""The members in `_UNUSUAL_STDIO_MEMBERS` that `frame` records from HTTP rarely have."""
 
 
-def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
+def _frame(record: Record, parts: _GiantFrameParts | None, limit: int) -> Frame | None:
     """Returns the frame in a record, or None if its members are invalid; it then stays a record."""
     values = record.members
     frame = None if parts is not None else plain_frame(values, record.offset, len(record.line), limit)
@@ -243,12 +247,12 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     )
 
 
-def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:
+def _content(values: dict[str, Any], parts: _GiantFrameParts | None) -> tuple[bytes | None, bool, bool]:
     """Returns the bytes of a frame, whether its delimiter arrived, and whether the bytes are complete."""
     whole = values.get("whole") is not False
     if parts is not None:
         declared = {"parts": len(parts.pieces), "size": parts.size}
-        is_complete = not parts.broken and {name: values.get(name) for name in declared} == declared
+        is_complete = not parts.is_broken and {name: values.get(name) for name in declared} == declared
         return b"".join(parts.pieces), whole and is_complete, is_complete
     if "parts" in values:
         return b"", False, False

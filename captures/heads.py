@@ -14,13 +14,13 @@ MAX_CACHED_HEADS: Final = 1_000
 MAX_CACHED_HEAD_BYTES: Final = 8 << 10
 """The size in bytes above which heads are not remembered."""
 
-_SESSION: Final = "mcp-session-id"
-_NONE: Final[frozenset[str]] = frozenset()
-_RECORD: Final = b'"rec":"exchange"'
-_EARLY: Final = len(b'{"seq":1234567890123456789,') + len(_RECORD)
-_REQUEST: Final = b',"request":{'
-_RESPONSE: Final = b',"response":{'
-_END: Final = b'"]]}'
+_SESSION_FIELD: Final = "mcp-session-id"
+_EMPTY_SET: Final[frozenset[str]] = frozenset()
+_RECORD_TYPE: Final = b'"rec":"exchange"'
+_TYPE_END: Final = len(b'{"seq":1234567890123456789,') + len(_RECORD_TYPE)
+_REQUEST_START: Final = b',"request":{'
+_RESPONSE_START: Final = b',"response":{'
+_HEAD_END: Final = b'"]]}'
 
 
 class Head(dict[str, Any]):
@@ -40,21 +40,21 @@ class Head(dict[str, Any]):
         pairs = [(pair[0].lower(), pair[1]) for pair in named_pairs if len(pair) == 2]
         self.fields: dict[str, str] = {name: value for name, value in pairs if isinstance(value, str)}
         """The last value of each header field, by name in lower case."""
-        self.doubled: frozenset[str] = _NONE
+        self.doubled: frozenset[str] = _EMPTY_SET
         """Names of fields that occur more than once."""
         if len(named_pairs) > len(self.fields):
             counts = Counter(pair[0].lower() for pair in named_pairs)
-            self.doubled = frozenset(name for name, count in counts.items() if count > 1) or _NONE
-        first = next((value for name, value in pairs if name == _SESSION), None)
+            self.doubled = frozenset(name for name, count in counts.items() if count > 1) or _EMPTY_SET
+        first = next((value for name, value in pairs if name == _SESSION_FIELD), None)
         self.session: str | None = first if isinstance(first, str) else None
         """The session id or its hash; the first one if there are several; None if there is none."""
 
 
-class Heads:
+class HeadCache:
     """The most recent heads, by their bytes."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Head] = {}
+        self._heads: dict[bytes, Head] = {}
 
     def loads(self, line: bytes) -> Any:
         """Returns the JSON value in a line, like `orjson.loads`, but with the same `Head` object for equal heads.
@@ -62,33 +62,33 @@ class Heads:
         Raises:
             ValueError: the line is not JSON.
         """
-        if line.find(_RECORD, 0, _EARLY) < 0:
+        if line.find(_RECORD_TYPE, 0, _TYPE_END) < 0:
             return orjson.loads(line)
         try:
-            values = self._usual(line.split(_END, 2))
+            values = self._read_usual_record(line.split(_HEAD_END, 2))
         except ValueError:
             values = None
         return orjson.loads(line) if values is None else values
 
-    def _usual(self, pieces: list[bytes]) -> dict[str, Any] | None:
+    def _read_usual_record(self, pieces: list[bytes]) -> dict[str, Any] | None:
         """Returns a record that was split at the ends of its heads; returns None or raises ValueError if it is odd.
 
-        A head extends from its name to the first `_END`, if this text alone is one JSON value: then no other value can
-        begin there. The rest is read with a 0 instead of each head, which proves that the head is a member of the
+        A head extends from its name to the first `_HEAD_END`, if this text alone is one JSON value: then no other value
+        can begin there. The rest is read with a 0 instead of each head, which proves that the head is a member of the
         record if its name occurs only once in the rest.
         """
         if len(pieces) == 3:
-            start, _, request_text = pieces[0].partition(_REQUEST)
-            middle, _, response_text = pieces[1].partition(_RESPONSE)
+            start, _, request_text = pieces[0].partition(_REQUEST_START)
+            middle, _, response_text = pieces[1].partition(_RESPONSE_START)
             record = b'%b,"request":0%b,"response":0%b' % (start, middle, pieces[2])
-            heads = {"request": self._head(request_text), "response": self._head(response_text)}
+            heads = {"request": self._read_head(request_text), "response": self._read_head(response_text)}
         elif len(pieces) == 2:
-            start, separator, request_text = pieces[0].partition(_REQUEST)
+            start, separator, request_text = pieces[0].partition(_REQUEST_START)
             if separator:
-                record, heads = b'%b,"request":0%b' % (start, pieces[1]), {"request": self._head(request_text)}
+                record, heads = b'%b,"request":0%b' % (start, pieces[1]), {"request": self._read_head(request_text)}
             else:
-                start, _, response_text = pieces[0].partition(_RESPONSE)
-                record, heads = b'%b,"response":0%b' % (start, pieces[1]), {"response": self._head(response_text)}
+                start, _, response_text = pieces[0].partition(_RESPONSE_START)
+                record, heads = b'%b,"response":0%b' % (start, pieces[1]), {"response": self._read_head(response_text)}
         else:
             return None
         if (
@@ -103,12 +103,12 @@ class Heads:
         values.update(heads)
         return values
 
-    def _head(self, text: bytes) -> Head | None:
-        """Returns the head with this text between its first brace and `_END`, or None if it is odd."""
-        cached = self._known.get(text)
+    def _read_head(self, text: bytes) -> Head | None:
+        """Returns the head with this text between its first brace and `_HEAD_END`, or None if it is odd."""
+        cached = self._heads.get(text)
         if cached is not None or not text or len(text) > MAX_CACHED_HEAD_BYTES:
             return cached
-        members = orjson.loads(b"{%b%b" % (text, _END))
+        members = orjson.loads(b"{%b%b" % (text, _HEAD_END))
         headers = members.get("headers")
         other_values = [value for name, value in members.items() if name != "headers"]
         if type(headers) is not list or any(type(value) not in (str, int) for value in other_values):
@@ -116,7 +116,7 @@ class Heads:
         if any(type(pair) is not list or [*map(type, pair)] != [str, str] for pair in headers):
             return None
         head = Head(members)
-        if len(self._known) >= MAX_CACHED_HEADS:
-            del self._known[next(iter(self._known))]
-        self._known[text] = head
+        if len(self._heads) >= MAX_CACHED_HEADS:
+            del self._heads[next(iter(self._heads))]
+        self._heads[text] = head
         return head

@@ -10,7 +10,7 @@ from typing import Final
 
 from captures.reader import Capture
 
-DIGITS: Final = 32
+ID_DIGITS: Final = 32
 """The number of hexadecimal digits of an id."""
 
 _HEX: Final = frozenset("0123456789abcdef")
@@ -19,7 +19,7 @@ _HEX: Final = frozenset("0123456789abcdef")
 def capture_id(capture: Capture) -> str:
     """Returns the id in the capture's header, or a hash of its path if that is missing or invalid."""
     id_ = capture.header.members.get("capture")
-    if isinstance(id_, str) and len(id_) == DIGITS and _HEX.issuperset(id_):
+    if isinstance(id_, str) and len(id_) == ID_DIGITS and _HEX.issuperset(id_):
         return id_
     return path_id(capture.path)
 
@@ -31,10 +31,10 @@ def path_id(path: Path, taken_ids: Container[str] = ()) -> str:
         path: the capture's path.
         taken_ids: ids of other captures; a header can claim any id.
     """
-    return place_id(str(path.resolve()), taken_ids)
+    return id_of_location(str(path.resolve()), taken_ids)
 
 
-def place_id(location: str, taken_ids: Container[str] = ()) -> str:
+def id_of_location(location: str, taken_ids: Container[str] = ()) -> str:
     """Returns an id for a capture at any location, as `path_id` does for a path.
 
     Args:
@@ -42,6 +42,6 @@ def place_id(location: str, taken_ids: Container[str] = ()) -> str:
         taken_ids: ids of other captures.
     """
     data = location.encode("utf-8", "surrogateescape")
-    while (id_ := blake2b(data, digest_size=DIGITS // 2).hexdigest()) in taken_ids:
+    while (id_ := blake2b(data, digest_size=ID_DIGITS // 2).hexdigest()) in taken_ids:
         data += b"\0"
     return id_

@@ -30,7 +30,7 @@ MAX_LISTED_LOSSES: Final = 1000
 """The most damaged places, gaps and record types that are listed; further ones are only counted."""
 
 
-_OWN_NUMBER: Final = frozenset({"damage", "excerpt", "redaction"})
+_REPLACEMENT_REASONS: Final = frozenset({"damage", "excerpt", "redaction"})
 """Reasons of gaps whose own number is that of the last record they replace."""
 
 
@@ -104,14 +104,14 @@ class Inspection:
             return "recording"
         return "complete" if self.close is not None and not self.gap_count and not self.torn else "incomplete"
 
-    def add(self, item: Record | Damage) -> None:
+    def add_item(self, item: Record | Damage) -> None:
         """Count one item of a capture."""
         if isinstance(item, Damage):
             self._add_damage(item)
             return
         self.records += 1
         self.counts[item.rec if item.rec in self.counts or len(self.counts) < MAX_LISTED_LOSSES else "…"] += 1
-        self._account(item)
+        self._note_hole_before(item)
         self.last_t_ns = max(self.last_t_ns, item.t_ns)
         self.close = None
         values = item.members
@@ -152,16 +152,22 @@ class Inspection:
         """Add a gap, and remove its range from the holes. A repair's gap has the number of the last lost record."""
         range_ = lost_range(record)
         if range_ is not None:
-            self._explain(*range_)
+            self._remove_from_holes(*range_)
         first, last = range_ or (record.seq, record.seq)
         self.gap_count += 1
         reason = str(record.members.get("reason"))[:64]
         if len(self.gaps) < MAX_LISTED_LOSSES:
             self.gaps.append(
-                Gap(first, record.seq if reason in _OWN_NUMBER else last, lost_traffic(record), reason, record.seq)
+                Gap(
+                    first,
+                    record.seq if reason in _REPLACEMENT_REASONS else last,
+                    lost_traffic(record),
+                    reason,
+                    record.seq,
+                )
             )
 
-    def _account(self, record: Record) -> None:
+    def _note_hole_before(self, record: Record) -> None:
         """Note any hole before this record; a gap later removes its range from the holes."""
         if self.first_seq is None:
             self.first_seq = record.seq
@@ -169,16 +175,16 @@ class Inspection:
             is_cut_by_ring = type(segment) is int and segment > 1
             self.last_seq = record.seq - 1 if is_cut_by_ring else -1
         self.repeated += record.seq <= self.last_seq
-        self._hole(self.last_seq + 1, record.seq - 1)
+        self._add_hole(self.last_seq + 1, record.seq - 1)
         self.last_seq = max(self.last_seq, record.seq)
 
-    def _hole(self, first: int, last: int) -> None:
+    def _add_hole(self, first: int, last: int) -> None:
         if last >= first:
             self.missing += last - first + 1
             if len(self.holes) < MAX_LISTED_HOLES:
                 self.holes.append((first, last))
 
-    def _explain(self, first: int, last: int) -> None:
+    def _remove_from_holes(self, first: int, last: int) -> None:
         """Remove a range from the holes."""
         start = bisect_left(self.holes, first, key=lambda hole: hole[1])
         end = start
@@ -216,5 +222,5 @@ def tally(items: Iterable[Record | Damage]) -> Inspection:
     """Count the items of a capture, from any source."""
     inspection = Inspection()
     for item in items:
-        inspection.add(item)
+        inspection.add_item(item)
     return inspection

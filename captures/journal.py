@@ -4,7 +4,7 @@ While a write hangs or fails, traffic continues and its records wait. A SIGKILL 
 own memory, so they are copied to the journal, an anonymous shared mapping, which the guard process inherits. After the
 recorder has died, `captures.recovery` appends them to the file.
 
-Promises: a record is visible to the guard as soon as `put` returns True; `put` stores a record completely or not at
+Promises: a record is visible to the guard as soon as `store` returns True; `store` stores a record completely or not at
 all; while no record waits, no page of the mapping is touched. The contents can be verified: they are whole lines with
 number and checksum, in the order of the file.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from typing import Final
 
 JOURNAL_BYTES: Final = 32 << 20
-MARK_BYTES: Final = 64 << 10
+FREE_STEP_BYTES: Final = 64 << 10
 """Space is freed in steps of about this size."""
 
 _HEAD, _TAIL, _NEXT_SEQ = range(3)
-_COUNTERS: Final = 24
+_COUNTERS_BYTES: Final = 24
 
 
 class Journal:
@@ -36,15 +36,15 @@ class Journal:
             OSError: the system refuses the memory.
         """
         self._size = size
-        self._map = mmap(-1, _COUNTERS + size)
+        self._map = mmap(-1, _COUNTERS_BYTES + size)
         # The counters use aligned 8-byte stores: a kill leaves either the old or the new value, never parts of both.
-        self._counters = memoryview(self._map)[:_COUNTERS].cast("Q")
-        self._ring = memoryview(self._map)[_COUNTERS:]
+        self._counters = memoryview(self._map)[:_COUNTERS_BYTES].cast("Q")
+        self._ring = memoryview(self._map)[_COUNTERS_BYTES:]
         self._marks: deque[tuple[int, int]] = deque()
-        self._unmarked = 0
+        self._unmarked_bytes = 0
 
     @property
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """Free space in bytes."""
         return self._size - (self._counters[_HEAD] - self._counters[_TAIL])
 
@@ -57,9 +57,9 @@ class Journal:
     def next_seq(self, seq: int) -> None:
         self._counters[_NEXT_SEQ] = seq
 
-    def put(self, lines: bytes, last_seq: int) -> bool:
+    def store(self, lines: bytes, last_seq: int) -> bool:
         """Store whole lines, the last one numbered `last_seq`; return False, storing nothing, if they do not fit."""
-        if len(lines) > self.room:
+        if len(lines) > self.free_bytes:
             return False
         head = self._counters[_HEAD]
         position = head % self._size
@@ -68,9 +68,9 @@ class Journal:
         if len(first) < len(lines):
             self._ring[: len(lines) - len(first)] = lines[len(first) :]
         self._counters[_HEAD] = head + len(lines)
-        self._unmarked += len(lines)
-        if self._unmarked >= MARK_BYTES:
-            self._unmarked = 0
+        self._unmarked_bytes += len(lines)
+        if self._unmarked_bytes >= FREE_STEP_BYTES:
+            self._unmarked_bytes = 0
             self._marks.append((last_seq, head + len(lines)))
         return True
 
@@ -85,7 +85,7 @@ class Journal:
     def clear(self) -> None:
         """Release all space, as no record waits any longer."""
         self._marks.clear()
-        self._unmarked = 0
+        self._unmarked_bytes = 0
         self._counters[_TAIL] = self._counters[_HEAD]
         self._counters[_NEXT_SEQ] = 0
 

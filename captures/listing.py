@@ -15,31 +15,31 @@ from typing import Final
 
 from captures.paths import (
     NEW_STEM,
-    STAMP_FORM,
+    STAMP_FORMAT,
     SUFFIX,
     captures_root,
     data_directory,
-    home,
     safe_name,
     segment_numbers,
     segment_of,
     segment_path,
+    user_home,
 )
 
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
-UNPUBLISHED: Final = ".mcpproxy-"
+UNPUBLISHED_PREFIX: Final = ".mcpproxy-"
 """The name prefix of folders whose files are not complete yet."""
 _MAX_CACHED_FOLDERS: Final = 1000
 """The most folders whose listings are cached: captures are sorted by time, so readers alternate between folders."""
-_listed: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
+_listing_cache: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
 """The segment numbers in each directory, by stem, with the directory's stamp."""
-_listing: Final = Lock()
-_SETTLED_NS: Final = 3_000_000_000
+_listing_lock: Final = Lock()
+_MIN_STAMP_AGE_NS: Final = 3_000_000_000
 """The age from which a directory's stamp shows every later change: on some file systems, the resolution is two
 seconds."""
 
 
-def place_variables() -> dict[str, str]:
+def location_variables() -> dict[str, str]:
     """Returns the environment variables, except HOME, that decide where captures are, with absolute paths."""
     captures_variable = os.environ.get("MCPPROXY_CAPTURES")
     data_home = os.environ.get("XDG_DATA_HOME", "")
@@ -52,7 +52,7 @@ def search_roots(variables: Mapping[str, str] = os.environ) -> list[Path]:
     candidates = []
     if variables.get("MCPPROXY_CAPTURES"):
         candidates.append(Path(captures_root(variables)))
-    home_directory = home(variables)
+    home_directory = user_home(variables)
     if data := data_directory(variables):
         candidates.append(Path(data, "captures"))
     if home_directory is not None:
@@ -78,7 +78,7 @@ def first_segment(path: Path) -> Path:
     return path.with_name(segment[0] + SUFFIX) if segment else path
 
 
-def random_end(path: Path) -> str | None:
+def random_suffix(path: Path) -> str | None:
     """Returns the random end of the name that a recorder gave to a segment, or None for any other name."""
     segment = segment_of(path.name)
     match = re.fullmatch(NEW_STEM, segment[0]) if segment else None
@@ -86,10 +86,10 @@ def random_end(path: Path) -> str | None:
     return match[1] if segment and match and segment_path(segment[0] + SUFFIX, segment[1]) == path.name else None
 
 
-def is_where_recorders_write(path: Path, root: Path) -> bool:
+def has_recorder_path(path: Path, root: Path) -> bool:
     """Whether a segment has the name and the place that recorders choose below a directory: `SERVER/STAMP-RANDOM`."""
     server = path.parent.name
-    return path.parent.parent == root and server == safe_name(server) and random_end(path) is not None
+    return path.parent.parent == root and server == safe_name(server) and random_suffix(path) is not None
 
 
 def total_size(files: Iterable[Path]) -> int:
@@ -110,31 +110,31 @@ def segments(path: Path) -> list[Path]:
     if not segment:
         return [path]
     try:
-        numbers = _numbers(path.parent, segment[0])
+        numbers = _segment_numbers(path.parent, segment[0])
     except OSError:
         return [path]
     first = path.with_name(segment[0] + SUFFIX)
     return [Path(segment_path(first, number)) for number in numbers] or [path]
 
 
-def _numbers(folder: Path, stem: str) -> list[int]:
+def _segment_numbers(folder: Path, stem: str) -> list[int]:
     """Returns the segment numbers of a capture in a directory, in order."""
     # A directory may contain a thousand captures, and listing it for each of them takes a million steps. Its stamp
     # shows every change of its contents, except within the same tick of the clock.
     stamp = folder.stat().st_mtime_ns
-    if time.time_ns() - stamp < _SETTLED_NS:
+    if time.time_ns() - stamp < _MIN_STAMP_AGE_NS:
         return segment_numbers(folder, stem)
-    with _listing:
-        cached = _listed.pop(folder, None)
+    with _listing_lock:
+        cached = _listing_cache.pop(folder, None)
         if cached is None or cached[0] != stamp:
-            cached = stamp, _by_stem(folder)
-        _listed[folder] = cached  # the last entry is the latest
-        if len(_listed) > _MAX_CACHED_FOLDERS:
-            del _listed[next(iter(_listed))]
+            cached = stamp, _segment_numbers_by_stem(folder)
+        _listing_cache[folder] = cached  # the last entry is the latest
+        if len(_listing_cache) > _MAX_CACHED_FOLDERS:
+            del _listing_cache[next(iter(_listing_cache))]
     return cached[1].get(stem, [])
 
 
-def _by_stem(folder: Path) -> dict[str, list[int]]:
+def _segment_numbers_by_stem(folder: Path) -> dict[str, list[int]]:
     """Returns the segment numbers in a directory, by the stem of their capture."""
     numbers: dict[str, set[int]] = {}
     with os.scandir(folder) as entries:
@@ -149,7 +149,7 @@ def find_captures(root: Path) -> list[Path]:
     """Returns the captures in and below `root`, as the paths of their first existing segments, latest start first."""
     seen: dict[Path, Path] = {}
     for folder, subfolders, names in os.walk(root):
-        subfolders[:] = [name for name in subfolders if not name.startswith(UNPUBLISHED)]
+        subfolders[:] = [name for name in subfolders if not name.startswith(UNPUBLISHED_PREFIX)]
         for name in sorted(names, key=lambda n: segment_number(Path(n))):
             if name.endswith(SUFFIX):
                 path = Path(folder, name)
@@ -174,6 +174,6 @@ def newest_first(paths: Iterable[Path]) -> list[Path]:
         except OSError:
             modified = 0.0
         stamp = _STAMP.match(path.name)
-        return (stamp[0] if stamp else time.strftime(STAMP_FORM, time.gmtime(modified)), modified)
+        return (stamp[0] if stamp else time.strftime(STAMP_FORMAT, time.gmtime(modified)), modified)
 
     return sorted(paths, key=start_key, reverse=True)

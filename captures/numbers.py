@@ -11,35 +11,35 @@ from bisect import bisect_left
 from threading import Lock
 from typing import Final
 
-_BITS: Final = 64
-_SMALLEST: Final = 10
+_NUMBER_BITS: Final = 64
+_MIN_SLOT_BITS: Final = 10
 """How many bits a slot number has in the smallest table."""
 
 
-class Numbers:
+class NumberList:
     """A list of numbers below 2 ** 64. One thread may append to it while others search it."""
 
     def __init__(self) -> None:
         """Create an empty list."""
-        self.all = array("Q")
+        self.values = array("Q")
         """All numbers, in the order of the file."""
         self.is_sorted = True
         """Whether the numbers ascend."""
-        self._filling = Lock()
+        self._fill_lock = Lock()
         # A random factor prevents the writer of a capture from choosing numbers that share a slot.
-        self._factor = int.from_bytes(os.urandom(_BITS // 8)) | 1
-        self._bits = _SMALLEST
-        self._slots = array("I", bytes(4 << _SMALLEST))
+        self._factor = int.from_bytes(os.urandom(_NUMBER_BITS // 8)) | 1
+        self._bits = _MIN_SLOT_BITS
+        self._slots = array("I", bytes(4 << _MIN_SLOT_BITS))
         """For each slot, one more than a position, or 0 if the slot is free."""
-        self._filled = 0
+        self._filled_count = 0
         """How many positions have been entered. Only the first of several equal numbers has a slot."""
 
     def __len__(self) -> int:
-        return len(self.all)
+        return len(self.values)
 
     def append(self, number: int) -> None:
         """Add a number."""
-        numbers = self.all
+        numbers = self.values
         if numbers and number < numbers[-1]:
             self.is_sorted = False
         numbers.append(number)
@@ -47,18 +47,18 @@ class Numbers:
     @property
     def last(self) -> int:
         """The last number, or 0 if there is none."""
-        return self.all[-1] if self.all else 0
+        return self.values[-1] if self.values else 0
 
     def position_of(self, number: int) -> int | None:
         """Returns the position of a number, or None if it does not occur."""
-        numbers = self.all
+        numbers = self.values
         count = len(numbers)
         position = bisect_left(numbers, number, 0, count)
         if position < count and numbers[position] == number:
             return position
         if self.is_sorted:
             return None
-        with self._filling:
+        with self._fill_lock:
             self._fill(count)
             entry = self._slots[self._slot(number)]
         return entry - 1 if entry else None
@@ -66,17 +66,17 @@ class Numbers:
     def _fill(self, count: int) -> None:
         if 2 * count > len(self._slots):
             self._bits = (2 * count).bit_length()
-            self._slots, self._filled = array("I", bytes(4 << self._bits)), 0
-        for position in range(self._filled, count):
-            slot = self._slot(self.all[position])
+            self._slots, self._filled_count = array("I", bytes(4 << self._bits)), 0
+        for position in range(self._filled_count, count):
+            slot = self._slot(self.values[position])
             if not self._slots[slot]:
                 self._slots[slot] = position + 1
-        self._filled = count
+        self._filled_count = count
 
     def _slot(self, number: int) -> int:
         """Returns the slot of a number, or the free slot that it would get."""
-        slots, numbers, mask = self._slots, self.all, len(self._slots) - 1
-        slot = (number * self._factor & (1 << _BITS) - 1) >> _BITS - self._bits
+        slots, numbers, mask = self._slots, self.values, len(self._slots) - 1
+        slot = (number * self._factor & (1 << _NUMBER_BITS) - 1) >> _NUMBER_BITS - self._bits
         while (entry := slots[slot]) and numbers[entry - 1] != number:
             slot = slot + 1 & mask
         return slot

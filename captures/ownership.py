@@ -14,11 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-_READ: Final = 0o044
-_WRITE: Final = 0o022
-_EVERYONE: Final = 0o002
-_GROUP: Final = 0o070
-_STICKY: Final = 0o1000
+_READABLE_BITS: Final = 0o044
+_WRITABLE_BITS: Final = 0o022
+_WORLD_WRITABLE_BIT: Final = 0o002
+_GROUP_BITS: Final = 0o070
+_STICKY_BIT: Final = 0o1000
 
 
 def is_of_user(status: os.stat_result) -> bool:
@@ -29,13 +29,13 @@ def is_of_user(status: os.stat_result) -> bool:
 def refusal(status: os.stat_result) -> str | None:
     """Returns why a file must not be trusted, as the end of a sentence about it, or None if it may be trusted."""
     if not is_of_user(status):
-        return f"belongs to {_user(status.st_uid)}"
-    if _of_others(status) & _WRITE and not status.st_mode & _STICKY:
+        return f"belongs to {_user_name(status.st_uid)}"
+    if _mode_for_others(status) & _WRITABLE_BITS and not status.st_mode & _STICKY_BIT:
         return f"is writable by others (mode {status.st_mode & 0o777:o})"
     return None
 
 
-def movable_by_others(folder: str) -> str | None:
+def directory_movable_by_others(folder: str) -> str | None:
     """Returns the nearest directory above `folder`, links resolved, in which everyone can rename entries, or None.
 
     Only directories that everyone can write to count; groups and other owners further up are left to the system.
@@ -46,22 +46,26 @@ def movable_by_others(folder: str) -> str | None:
     parent = os.path.realpath(folder)
     while (parent := os.path.dirname(parent)) != os.sep:
         mode = os.stat(parent).st_mode
-        if mode & _EVERYONE and not mode & _STICKY:
+        if mode & _WORLD_WRITABLE_BIT and not mode & _STICKY_BIT:
             return parent
     return None
 
 
 def is_readable_by_others(status: os.stat_result) -> bool:
     """Whether the mode lets other users read the file."""
-    return bool(_of_others(status) & _READ)
+    return bool(_mode_for_others(status) & _READABLE_BITS)
 
 
-def _of_others(status: os.stat_result) -> int:
+def _mode_for_others(status: os.stat_result) -> int:
     """Returns the mode bits that apply to other users, including the group's unless only this user is in the group."""
     if not hasattr(os, "getuid"):
         return 0
     mode = status.st_mode
-    return mode & 0o077 & ~(_GROUP if mode & _GROUP & (_READ | _WRITE) and _is_private(status.st_gid) else 0)
+    return (
+        mode
+        & 0o077
+        & ~(_GROUP_BITS if mode & _GROUP_BITS & (_READABLE_BITS | _WRITABLE_BITS) and _is_private(status.st_gid) else 0)
+    )
 
 
 def _is_private(gid: int) -> bool:
@@ -76,7 +80,7 @@ def _is_private(gid: int) -> bool:
     return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
 
 
-def _user(uid: int) -> str:
+def _user_name(uid: int) -> str:
     import pwd
 
     try:

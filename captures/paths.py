@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 SUFFIX: Final = ".mcpcap"
-STAMP_FORM: Final = "%Y%m%dT%H%M%SZ"
-_LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+STAMP_FORMAT: Final = "%Y%m%dT%H%M%SZ"
+_SAFE_CHARS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
-def home(variables: Mapping[str, str] = os.environ) -> str | None:
+def user_home(variables: Mapping[str, str] = os.environ) -> str | None:
     """Returns the user's home directory from `HOME`, or else from the password database, or None if neither has it."""
     home_variable = variables.get("HOME")
     if home_variable:
@@ -43,7 +43,7 @@ def _user_directory(variable: str, linux: str, mac: str, variables: Mapping[str,
     base = variables.get(variable)
     if base and os.path.isabs(base):
         return os.path.join(base, "mcpproxy")
-    home_directory = home(variables)
+    home_directory = user_home(variables)
     if home_directory is None:
         return None
     return os.path.join(home_directory, mac if sys.platform == "darwin" else linux, "mcpproxy")
@@ -91,7 +91,7 @@ def captures_root(variables: Mapping[str, str] = os.environ) -> str:
 
 def new_name(wall_ns: int) -> str:
     """Returns a file name for a new capture: UTC time and four random hexadecimal digits, but no untrusted text."""
-    stamp = time.strftime(STAMP_FORM, time.gmtime(wall_ns // 1_000_000_000))
+    stamp = time.strftime(STAMP_FORMAT, time.gmtime(wall_ns // 1_000_000_000))
     return f"{stamp}-{os.urandom(2).hex()}{SUFFIX}"
 
 
@@ -104,7 +104,7 @@ def slug(name: str) -> str:
 
     Returns an empty string if nothing is left.
     """
-    cleaned = "".join([char if char in _LETTERS else " " for char in name])
+    cleaned = "".join([char if char in _SAFE_CHARS else " " for char in name])
     return "-".join(cleaned.split()).strip("-.")[:64]
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from captures.stale_files import lock_temporary, sweep
+from captures.stale_files import lock_temporary, remove_stale
 
 _PREFIX: Final = "mcpproxy-private-"
 
@@ -19,7 +19,7 @@ def private_folder(place: Path | None = None) -> Iterator[Path]:
     Args:
         place: the folder in which it is created; by default, the system's folder for temporary files.
     """
-    sweep(place or Path(tempfile.gettempdir()), _PREFIX)
+    remove_stale(place or Path(tempfile.gettempdir()), _PREFIX)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place) as name:
         lock_fd = lock_temporary(name)
         try:

@@ -20,19 +20,19 @@ from typing import Final
 from captures.cutting import LineCutter
 from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, is_live, sync
-from captures.listing import UNPUBLISHED, first_segment, segment_number, segments
+from captures.listing import UNPUBLISHED_PREFIX, first_segment, segment_number, segments
 from captures.reader import open_capture
 from captures.record import Record
 
-LEFT_S: Final = 3600
+MIN_ABANDONED_AGE_S: Final = 3600
 """The age from which a folder may have been left by a killed process."""
-_HEADER: Final = 1 << 20
+_MAX_HEADER_BYTES: Final = 1 << 20
 """How many bytes are searched for a header."""
 _UNLIMITED_BYTES: Final = 1 << 62
 """A size that no capture reaches: no segment ends, and none is deleted."""
-_BEGUN: Final = f"{UNPUBLISHED}capture-"
+_UNFINISHED_PREFIX: Final = f"{UNPUBLISHED_PREFIX}capture-"
 """The name prefix of folders in which captures are written."""
-_ASIDE: Final = f"{UNPUBLISHED}aside-"
+_ASIDE_PREFIX: Final = f"{UNPUBLISHED_PREFIX}aside-"
 """The name prefix of folders that contain copies while they are being replaced."""
 
 
@@ -51,13 +51,13 @@ def new_capture(target: Path, *, replace: bool = False, sweeps: bool = True) -> 
         CannotCreate: the capture cannot be created or written, or a file with that name exists.
     """
     if sweeps:
-        _sweep(target.parent)  # first, as it can restore names
+        _remove_abandoned(target.parent)  # first, as it can restore names
     if replace:
         check_replaceable(target)
     elif os.path.lexists(target):
-        raise _taken(target)
+        raise _name_taken_error(target)
     # The name is chosen before the folder is created, as a signal may come right after its creation.
-    folder = target.parent / f"{_BEGUN}{os.urandom(8).hex()}"
+    folder = target.parent / f"{_UNFINISHED_PREFIX}{os.urandom(8).hex()}"
     try:
         try:
             folder.mkdir(mode=0o700)
@@ -74,7 +74,7 @@ def new_capture(target: Path, *, replace: bool = False, sweeps: bool = True) -> 
         finally:
             file.close()
         if replace:
-            _replace(folder, target)
+            _replace_files(folder, target)
         else:
             _publish(folder, target.parent)
     finally:
@@ -87,12 +87,14 @@ def check_replaceable(target: Path) -> None:
     Raises:
         CannotCreate: the existing file must not be replaced.
     """
-    reason = next((refusal for path in _there(target) if (refusal := _refusal_to_replace(path)) is not None), None)
+    reason = next(
+        (refusal for path in _existing_segments(target) if (refusal := _refusal_to_replace(path)) is not None), None
+    )
     if reason is not None:
         raise CannotCreate(f"cannot replace {target}: {reason}; choose another file")
 
 
-def _there(target: Path) -> list[Path]:
+def _existing_segments(target: Path) -> list[Path]:
     return [path for path in segments(target) if os.path.lexists(path)]
 
 
@@ -118,23 +120,23 @@ def _first_record(path: Path) -> Record | None:
     """Returns the first whole record of one file, or None: each segment has its own header."""
     with open_capture(path) as file:
         cutter = LineCutter(path)
-        items = [*cutter.feed(file.read(_HEADER)), *cutter.finish()]
+        items = [*cutter.feed(file.read(_MAX_HEADER_BYTES)), *cutter.finish()]
     return next((item for item in items if isinstance(item, Record)), None)
 
 
-def _replace(folder: Path, target: Path) -> None:
+def _replace_files(folder: Path, target: Path) -> None:
     """Replace the existing files, if this is still allowed; if it fails, they stay."""
     check_replaceable(target)
-    existing_files, new_files = _there(target), list(folder.iterdir())
+    existing_files, new_files = _existing_segments(target), list(folder.iterdir())
     try:
         if len(new_files) == len(existing_files) == 1 and new_files[0].name == existing_files[0].name:
             new_files[0].replace(existing_files[0])
             return
         # This takes several steps. A reader must not find a mixture of both captures; it may find neither for a moment.
-        aside_folder = folder.with_name(f"{_ASIDE}{os.urandom(8).hex()}")
+        aside_folder = folder.with_name(f"{_ASIDE_PREFIX}{os.urandom(8).hex()}")
         aside_folder.mkdir(mode=0o700)
         try:
-            for path in existing_files:  # the first segment goes first: `_sweep` checks for it
+            for path in existing_files:  # the first segment goes first: `_remove_abandoned` checks for it
                 path.rename(aside_folder / path.name)
             _publish(folder, target.parent)
         except BaseException:
@@ -157,7 +159,7 @@ def _publish(folder: Path, target_folder: Path) -> None:
     except BaseException as error:
         _withdraw(folder, target_folder)
         if isinstance(error, FileExistsError):
-            raise _taken(target_folder / path.name) from error
+            raise _name_taken_error(target_folder / path.name) from error
         if isinstance(error, OSError):
             raise CannotCreate(f"cannot create {target_folder / path.name}: {error.strerror}") from error
         raise
@@ -167,12 +169,12 @@ def _withdraw(folder: Path, target_folder: Path) -> None:
     """Unlink the published names of a folder's files."""
     # This checks the links themselves: a list would lack a link that was created right before a signal.
     for path in folder.iterdir():
-        if _is_linked(path, target_folder):
+        if _is_published(path, target_folder):
             with suppress(OSError):
                 (target_folder / path.name).unlink()
 
 
-def _is_linked(path: Path, target_folder: Path) -> bool:
+def _is_published(path: Path, target_folder: Path) -> bool:
     """Whether a file has been published under its name."""
     try:
         return path.samefile(target_folder / path.name)
@@ -187,23 +189,23 @@ def _put_back(aside_folder: Path, target_folder: Path) -> None:
             path.rename(target_folder / path.name)
 
 
-def _taken(path: Path) -> CannotCreate:
+def _name_taken_error(path: Path) -> CannotCreate:
     return CannotCreate(f"cannot create {path}: it already exists; choose another name")
 
 
-def _sweep(parent: Path) -> None:
+def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of killed processes, after undoing their incomplete work.
 
     The first segment gets its name last and loses it first. If it has its name, the new capture is published, and the
     files moved aside for it have been replaced. If it does not, some of the other files may still have their names.
     """
-    for folder in _abandoned_folders(parent, _BEGUN):
+    for folder in _abandoned_folders(parent, _UNFINISHED_PREFIX):
         with suppress(OSError):
             first = min(folder.iterdir(), key=segment_number, default=None)
-            if first is not None and not _is_linked(first, parent):
+            if first is not None and not _is_published(first, parent):
                 _withdraw(folder, parent)
             shutil.rmtree(folder, ignore_errors=True)
-    for folder in _abandoned_folders(parent, _ASIDE):
+    for folder in _abandoned_folders(parent, _ASIDE_PREFIX):
         with suppress(OSError):
             if not any(os.path.lexists(first_segment(parent / path.name)) for path in folder.iterdir()):
                 _put_back(folder, parent)
@@ -215,6 +217,6 @@ def _abandoned_folders(parent: Path, prefix: str) -> Iterator[Path]:
     for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):
             status = folder.lstat()
-            is_old = stat.S_ISDIR(status.st_mode) and time.time() - status.st_mtime >= LEFT_S
+            is_old = stat.S_ISDIR(status.st_mode) and time.time() - status.st_mtime >= MIN_ABANDONED_AGE_S
             if is_old and not any(map(is_live, folder.iterdir())):
                 yield folder

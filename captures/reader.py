@@ -19,19 +19,19 @@ from captures.envelope import MAX_READER_JUDGED_BYTES
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import is_live
 from captures.frame import Frame
-from captures.frames import assembled
+from captures.frames import assemble
 from captures.listing import segments, total_size
 from captures.record import Record
 from captures.versions import FORMAT_VERSION, upgrade
 
-CHUNK: Final = 1 << 17
+CHUNK_BYTES: Final = 1 << 17
 """How many bytes are read at once: few enough that the results are still in the CPU cache when they are used."""
-FIRST: Final = 1 << 13
+HEADER_CHUNK_BYTES: Final = 1 << 13
 """How many bytes are read to find the header."""
-OPEN_AT_ONCE: Final = 64
+MAX_OPEN_SEGMENTS: Final = 64
 """The most segments that are open at once; a recorder's ring keeps far fewer for one capture."""
 
-LOOKS: Final = 50
+MAX_LISTINGS: Final = 50
 """The most times that a capture is listed again because its ring has deleted the first segment."""
 
 
@@ -48,39 +48,39 @@ class Capture:
         self.path = Path(path)
         self.segments = segments(self.path)
         """The paths of the segments, as last listed."""
-        self.header = self._header_of_the_ring()
+        self.header = self._read_header()
         """The first header; it contains only `format` if that record is damaged but others are whole."""
 
-    def _header_of_the_ring(self) -> Record:
+    def _read_header(self) -> Record:
         """Returns the first header; if the ring deletes the first segment before it is opened, that of the next one."""
-        for _ in range(LOOKS):
+        for _ in range(MAX_LISTINGS):
             try:
-                return self._first_header()
+                return self._read_first_header()
             except NotACapture as error:
                 previous, self.segments = self.segments, segments(self.path)
                 if not isinstance(error.__cause__, FileNotFoundError) or previous == self.segments:
                     raise
-        return self._first_header()
+        return self._read_first_header()
 
-    def _first_header(self) -> Record:
+    def _read_first_header(self) -> Record:
         with open_capture(self.segments[0]) as file:
-            for item in chain.from_iterable(_cut(file, LineCutter(self.segments[0]), FIRST)):
+            for item in chain.from_iterable(_cut_chunks(file, LineCutter(self.segments[0]), HEADER_CHUNK_BYTES)):
                 if isinstance(item, Record):
-                    return self._understood(item)
+                    return self._checked_header(item)
                 if item.cause == "torn" and item.offset == 0:
-                    raise self._nothing("its first record is incomplete", item.size)
+                    raise self._nothing_recorded_error("its first record is incomplete", item.size)
             if file.tell() == 0:
-                raise self._nothing("it is empty", 0)
+                raise self._nothing_recorded_error("it is empty", 0)
         raise NotACapture(f"cannot read {self.path}: it contains no capture records")
 
-    def _nothing(self, reason: str, size: int) -> NothingRecorded:
+    def _nothing_recorded_error(self, reason: str, size: int) -> NothingRecorded:
         if is_live(self.segments[0]):
             text = f"cannot read {self.path}: its recorder has only just begun; try again"
         else:
             text = f"cannot read {self.path}: {reason}; its recorder was probably killed as it started"
         return NothingRecorded(text, size)
 
-    def _understood(self, first: Record) -> Record:
+    def _checked_header(self, first: Record) -> Record:
         if first.rec != "header":
             return Record(0, "header", 0, {"format": FORMAT_VERSION})
         version = version_of(first)
@@ -88,7 +88,7 @@ class Capture:
             raise NotACapture(f"cannot read {self.path}: its header names no version of the format")
         if version > FORMAT_VERSION:
             raise NewerFormat(f"cannot read {self.path}: a later version of mcpproxy wrote it; update mcpproxy")
-        return upgraded(first, version)
+        return upgraded_record(first, version)
 
     def __iter__(self) -> Iterator[Record | Damage]:
         """Yield all records in order, converted to the current format, with the damage between them.
@@ -111,11 +111,11 @@ class Capture:
         for path, file in self._files():
             version = None
             items: list[Item]
-            for items in _cut(file, cutter(path)):
+            for items in _cut_chunks(file, cutter(path)):
                 first = first_record(items) if version is None else None
                 if first is not None:
                     position, record = first
-                    cause = why_unreadable(record, capture)
+                    cause = unreadable_cause(record, capture)
                     if cause is not None:
                         size = os.fstat(file.fileno()).st_size - record.offset
                         items[position:] = [Damage(path, record.offset, size, cause)]
@@ -125,16 +125,16 @@ class Capture:
                 if version is None or version == FORMAT_VERSION:
                     yield items
                 else:
-                    yield [upgraded(item, version) if isinstance(item, Record) else item for item in items]
+                    yield [upgraded_record(item, version) if isinstance(item, Record) else item for item in items]
 
     def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
         """Yield the segments, opened before the first is read: otherwise a recorder's ring could delete them first."""
         self.segments = segments(self.path)
-        for start in range(0, len(self.segments), OPEN_AT_ONCE):
+        for start in range(0, len(self.segments), MAX_OPEN_SEGMENTS):
             files = []
             with ExitStack() as stack:
-                for path in self.segments[start : start + OPEN_AT_ONCE]:
-                    file = _open_if_there(path)
+                for path in self.segments[start : start + MAX_OPEN_SEGMENTS]:
+                    file = _open_if_exists(path)
                     if file is not None:
                         files.append((path, stack.enter_context(file)))
                 yield from files
@@ -150,7 +150,7 @@ def first_record(items: Sequence[Frame | Record | Damage]) -> tuple[int, Record]
     return next(((position, item) for position, item in enumerate(items) if isinstance(item, Record)), None)
 
 
-def why_unreadable(first: Record, capture: object) -> Cause | None:
+def unreadable_cause(first: Record, capture: object) -> Cause | None:
     """Returns why a segment with this first record cannot be read as part of the capture, or None if it can."""
     if first.rec != "header":
         return None
@@ -159,17 +159,17 @@ def why_unreadable(first: Record, capture: object) -> Cause | None:
     return None if capture in (None, first.members.get("capture")) else "foreign"
 
 
-def _cut(file: BinaryIO, cutter: Cutter[Item], size: int = CHUNK) -> Iterator[list[Item]]:
+def _cut_chunks(file: BinaryIO, cutter: Cutter[Item], size: int = CHUNK_BYTES) -> Iterator[list[Item]]:
     """Yield the items in a file up to its current size: a file that grows faster than it is read would never end."""
     remaining = os.fstat(file.fileno()).st_size
     while remaining > 0 and (chunk := file.read(min(size, remaining))):
         yield cutter.feed(chunk)
         remaining -= len(chunk)
-        size = CHUNK
+        size = CHUNK_BYTES
     yield cutter.finish()
 
 
-def upgraded(record: Record, version: int) -> Record:
+def upgraded_record(record: Record, version: int) -> Record:
     """Returns a record of an older format, converted to the current format."""
     return record if version == FORMAT_VERSION else record._replace(members=upgrade(record.members, version))
 
@@ -190,7 +190,7 @@ def open_capture(path: Path) -> BinaryIO:
     return open(fd, "rb", buffering=0)
 
 
-def _open_if_there(path: Path) -> BinaryIO | None:
+def _open_if_exists(path: Path) -> BinaryIO | None:
     try:
         return open_capture(path)
     except NotACapture:
@@ -205,4 +205,4 @@ def read_frames(
     """Yield all items of a capture, with its frames assembled."""
     if isinstance(items, Capture):
         items = items.frames()
-    return (frame for _, frame in assembled(items, limit) if frame is not None)
+    return (frame for _, frame in assemble(items, limit) if frame is not None)

@@ -124,13 +124,13 @@ def members(**fields: object) -> bytes:
 
 
 def _encode_slowly(value: dict[str, object]) -> bytes:
-    return _json(value).encode("utf-8", "replace")
+    return _to_json(value).encode("utf-8", "replace")
 
 
 _encode: Callable[[dict[str, object]], bytes] = _encode_slowly
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     """Returns the same as `json.dumps`, without loading `json` and `re`.
 
     Bytes from the system (arguments, paths) become text that is always valid UTF-8.
@@ -140,9 +140,9 @@ def _json(value: object) -> str:
     if isinstance(value, bytes):
         return quote(value.decode("utf-8", "backslashreplace"))
     if isinstance(value, dict):
-        return "{" + ",".join([f"{quote(name)}:{_json(member)}" for name, member in value.items()]) + "}"
+        return "{" + ",".join([f"{quote(name)}:{_to_json(member)}" for name, member in value.items()]) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_json, value)) + "]"
+        return "[" + ",".join(map(_to_json, value)) + "]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (int, float)):
@@ -150,7 +150,7 @@ def _json(value: object) -> str:
     raise TypeError(f"{type(value).__name__} has no place in a record")
 
 
-def payload(raw: bytes) -> bytes:
+def payload_members(raw: bytes) -> bytes:
     """Returns the members that contain exact bytes: `size`, then `raw`, or `raw_b64` if they are not UTF-8."""
     try:
         return b',"size":%d,"raw":%b' % (len(raw), _escape(raw.decode()))
@@ -158,7 +158,7 @@ def payload(raw: bytes) -> bytes:
         return b',"size":%d,"raw_b64":"%b"' % (len(raw), b2a_base64(raw, newline=False))
 
 
-def _place(direction: Direction, conn: int, exchange: int | None, unit: Unit, event_id: str | None) -> bytes:
+def _location_members(direction: Direction, conn: int, exchange: int | None, unit: Unit, event_id: str | None) -> bytes:
     text = b',"dir":"%b"' % direction.encode()
     if conn:
         text += b',"conn":%d' % conn
@@ -171,7 +171,7 @@ def _place(direction: Direction, conn: int, exchange: int | None, unit: Unit, ev
     return text
 
 
-def _verdict(verdict: Envelope) -> bytes:
+def _verdict_members(verdict: Envelope) -> bytes:
     text = b',"kind":"%b"' % verdict.kind.encode()
     if verdict.id is not None:
         text += b',"id":%b' % verdict.id
@@ -182,7 +182,7 @@ def _verdict(verdict: Envelope) -> bytes:
     if verdict.problem is not None:
         text += b',"problem":"%b"' % verdict.problem.encode()
     if verdict.omitted:
-        text += b',"omitted":%b' % _json(verdict.omitted).encode()
+        text += b',"omitted":%b' % _to_json(verdict.omitted).encode()
     return text
 
 
@@ -223,12 +223,12 @@ def frame_members(
         partial: whether an imported log contains only a part of the frame.
         time_is_exact: False if an imported log has no exact time of the frame.
     """
-    middle = _place(direction, conn, exchange, unit, event_id)
+    middle = _location_members(direction, conn, exchange, unit, event_id)
     if id_again:
         middle += b',"id_again":true'
     if event is not None:
         middle += b',"event":%b' % _escape(event)
-    middle += _verdict(verdict)
+    middle += _verdict_members(verdict)
     if fault is not None:
         middle += b',"fault":%b' % _escape(fault)
     if delim != b"\n":
@@ -237,7 +237,7 @@ def frame_members(
         middle += b',"whole":false'
     if partial:
         middle += b',"partial":true'
-    middle += payload(raw) if parts is None else b',"parts":%d,"size":%d' % parts
+    middle += payload_members(raw) if parts is None else b',"parts":%d,"size":%d' % parts
     return middle if time_is_exact else with_inexact_time(middle)
 
 
@@ -293,7 +293,7 @@ def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
 
 def part_members(direction: Direction, number: int, raw: bytes, *, conn: int = 0, exchange: int | None = None) -> bytes:
     """Returns the middle of a `part` record: the `number`th piece of a giant frame, counted from 1."""
-    return _place(direction, conn, exchange, "line", None) + b',"part":%d' % number + payload(raw)
+    return _location_members(direction, conn, exchange, "line", None) + b',"part":%d' % number + payload_members(raw)
 
 
 def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skipped: int = 0) -> bytes:
@@ -303,7 +303,7 @@ def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skip
         middle += b',"delim":%b' % _escape(delim.decode())
     if not whole:
         middle += b',"whole":false'
-    return middle + payload(raw)
+    return middle + payload_members(raw)
 
 
 def values_of(line: bytes, loads: Callable[[bytes], Any]) -> dict[str, Any] | None:

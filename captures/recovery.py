@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from captures.journal import Journal
 
 RETRY_S: Final = 1.0
-TRIES: Final = 10
+MAX_WRITE_ATTEMPTS: Final = 10
 """How many times a refused write is tried, one second apart, before the remaining records are abandoned."""
-LINES_AT_ONCE: Final = 256
-_OPEN: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_RETRIED: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR)
+MAX_LINES_PER_WRITE: Final = 256
+_OPEN_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_RETRIED_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR)
 
 
-class _Last(NamedTuple):
+class _LastRecord(NamedTuple):
     """The last whole record of a file."""
 
     seq: int = -1
@@ -61,9 +61,9 @@ class Recovery:
 
     def follow(self, segment: int) -> None:
         """Switch to a segment that the recorder has begun, and release the previous one."""
-        self._enter(segment)
+        self._try_enter(segment)
 
-    def _switch(self, fd: int, segment: int) -> None:
+    def _switch_to(self, fd: int, segment: int) -> None:
         os.close(self.fd)
         self.fd, self._segment = fd, segment
 
@@ -73,7 +73,7 @@ class Recovery:
 
     def run(self) -> bool:
         """Append the waiting records; return False if the disk kept refusing them."""
-        while self._enter(self._segment + 1):
+        while self._try_enter(self._segment + 1):
             pass
         last = self._last_record()
         if last.end < os.fstat(self.fd).st_size:
@@ -82,7 +82,7 @@ class Recovery:
         holes: list[tuple[int, int]] = []
         pending_lines: list[bytes] = []
         for line in whole_lines(self._journal.content()):
-            number = _member(line, b'"seq":')
+            number = _integer_member(line, b'"seq":')
             if number <= seq:
                 continue
             if _is_header(line):
@@ -93,37 +93,37 @@ class Recovery:
             if number > seq + 1:
                 holes.append((seq + 1, number - 1))
             if b',"rec":"gap",' in line[:64]:
-                holes = _without(holes, _member(line, b'"first":'), _member(line, b'"last":'))
-            seq, t_ns = number, _member(line, b'"t_ns":')
+                holes = _remaining_holes(holes, _integer_member(line, b'"first":'), _integer_member(line, b'"last":'))
+            seq, t_ns = number, _integer_member(line, b'"t_ns":')
             pending_lines.append(line)
-            if len(pending_lines) >= LINES_AT_ONCE and not self._append(pending_lines):
+            if len(pending_lines) >= MAX_LINES_PER_WRITE and not self._append(pending_lines):
                 return False
         if self._journal.next_seq > seq + 1:
             holes.append((seq + 1, self._journal.next_seq - 1))
-        return self._append([*pending_lines, *_gaps(holes, max(seq + 1, self._journal.next_seq), t_ns)])
+        return self._append([*pending_lines, *_gap_lines(holes, max(seq + 1, self._journal.next_seq), t_ns)])
 
-    def _last_record(self) -> _Last:
+    def _last_record(self) -> _LastRecord:
         """Returns the last whole record of the capture, even of an earlier segment; `end` always refers to this one."""
         last = last_record(self.fd)
         segment = self._segment
         while last.seq < 0 and segment > 1:
             segment -= 1
             try:
-                fd = os.open(segment_path(self._path, segment), _OPEN)
+                fd = os.open(segment_path(self._path, segment), _OPEN_FLAGS)
             except OSError:
                 break
             last = last_record(fd)._replace(end=last.end)
             os.close(fd)
         return last
 
-    def _enter(self, segment: int) -> bool:
+    def _try_enter(self, segment: int) -> bool:
         """Switch to a segment if the recorder has begun it; return False if this capture has no such segment."""
         try:
-            fd = os.open(segment_path(self._path, segment), _OPEN)
+            fd = os.open(segment_path(self._path, segment), _OPEN_FLAGS)
         except OSError:
             return False
         if _capture_id(fd) == _capture_id(self.fd) != b"":
-            self._switch(fd, segment)
+            self._switch_to(fd, segment)
             return True
         os.close(fd)
         return False
@@ -138,7 +138,7 @@ class Recovery:
             fd = create(path)
         except FileExistsError:
             try:
-                fd = os.open(path, _OPEN)
+                fd = os.open(path, _OPEN_FLAGS)
             except OSError:
                 return False
             if os.fstat(fd).st_size and _capture_id(fd):
@@ -147,21 +147,21 @@ class Recovery:
             os.ftruncate(fd, 0)  # the file contains at most part of a header
         except OSError:
             return False
-        self._switch(fd, self._segment + 1)
+        self._switch_to(fd, self._segment + 1)
         return True
 
     def _append(self, lines: list[bytes]) -> bool:
         """Append lines, with retries; return False, with only whole lines in the file, if the disk kept refusing."""
         data = b"".join(lines)
         lines.clear()
-        for attempt in range(TRIES):
+        for attempt in range(MAX_WRITE_ATTEMPTS):
             if attempt:
                 time.sleep(RETRY_S)
             try:
                 while data:
                     data = data[self._write(self.fd, data) :]
             except OSError as error:
-                if error.errno not in _RETRIED:
+                if error.errno not in _RETRIED_ERRORS:
                     break
             else:
                 return True
@@ -179,7 +179,7 @@ def whole_lines(content: bytes) -> Iterator[bytes]:
             yield line
 
 
-def last_record(fd: int) -> _Last:
+def last_record(fd: int) -> _LastRecord:
     """Returns the last whole record of a file; its number is -1 if there is none."""
     size = os.fstat(fd).st_size
     tail = os.pread(fd, min(size, 2 * MAX_LINE_BYTES), max(0, size - 2 * MAX_LINE_BYTES))
@@ -188,12 +188,14 @@ def last_record(fd: int) -> _Last:
         start = tail.rfind(b"\n", 0, end - 1) + 1
         line = tail[start:end]
         if _is_whole(line):
-            return _Last(_member(line, b'"seq":'), _member(line, b'"t_ns":'), size - len(tail) + end)
+            return _LastRecord(
+                _integer_member(line, b'"seq":'), _integer_member(line, b'"t_ns":'), size - len(tail) + end
+            )
         end = start
-    return _Last(end=size)
+    return _LastRecord(end=size)
 
 
-def _without(holes: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
+def _remaining_holes(holes: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
     """Returns the holes, or parts of holes, that a `gap` over these numbers does not account for."""
     remainders: list[tuple[int, int]] = []
     for low, high in holes:
@@ -201,7 +203,7 @@ def _without(holes: list[tuple[int, int]], first: int, last: int) -> list[tuple[
     return sorted({hole for hole in remainders if hole[0] <= hole[1]})
 
 
-def _gaps(holes: list[tuple[int, int]], seq: int, t_ns: int) -> list[bytes]:
+def _gap_lines(holes: list[tuple[int, int]], seq: int, t_ns: int) -> list[bytes]:
     """Returns a `gap` line for each hole, numbered from `seq`."""
     gaps = [members(first=first, last=last, reason="killed") for first, last in holes]
     return [seal(number, t_ns, "gap", gap) for number, gap in enumerate(gaps, seq)]
@@ -216,7 +218,7 @@ def _is_whole(line: bytes) -> bool:
     return end > 0 and line.startswith(LINE_START) and line[end:] == b'%b%08x"}\n' % (CRC_MARK, crc32(line[:end]))
 
 
-def _member(line: bytes, name: bytes) -> int:
+def _integer_member(line: bytes, name: bytes) -> int:
     """Returns an integer among the first members of a whole line, or -1 if there is none."""
     position = line.find(name, 0, 128)
     digits = line[position + len(name) : position + len(name) + 20].partition(b",")[0].partition(b"}")[0]

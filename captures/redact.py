@@ -50,11 +50,11 @@ _LAUNCHERS: Final = {
 }
 """Launcher → the options and subcommands, without values, that may precede the package."""
 
-_EVERYBODYS: Final = frozenset({"server", "main", "index", "app", "__main__", "dist", "build", "src", "bin", "lib"})
+_GENERIC_NAMES: Final = frozenset({"server", "main", "index", "app", "__main__", "dist", "build", "src", "bin", "lib"})
 """Names of files and directories that do not identify a server, unlike their parent directory."""
 
-_SCOPES: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
-_WORD: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_SCOPE_START_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_PACKAGE_CHARS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _EXTENSIONS: Final = (".py", ".js", ".mjs", ".cjs", ".ts")
 
 # Regular expressions would be shorter, but add 6 ms to every start, as nothing else here loads `re`.
@@ -75,19 +75,19 @@ def _is_package(word: str) -> bool:
     for mark in ("==", "@", ":"):
         name, separator, version = remainder.partition(mark)
         if separator:
-            if not version or not _WORD.issuperset(version):
+            if not version or not _PACKAGE_CHARS.issuperset(version):
                 return False
             remainder = name
             break
     if remainder.endswith("]"):
         remainder, _, extras = remainder[:-1].partition("[")
-        if not extras or not (_WORD | {","}).issuperset(extras):
+        if not extras or not (_PACKAGE_CHARS | {","}).issuperset(extras):
             return False
     parts = remainder.split("/")
     return (
         slash == "/"
-        and scope[:1] in _SCOPES
-        and all(part and _WORD.issuperset(part) for part in (scope, *parts))
+        and scope[:1] in _SCOPE_START_CHARS
+        and all(part and _PACKAGE_CHARS.issuperset(part) for part in (scope, *parts))
         and parts[0][0] not in "_.-"
     )
 
@@ -103,8 +103,8 @@ def load_key(directory: PathLike | None, warn: Callable[[str], None] = lambda _:
         return None
     path = os.path.join(directory, "key")
     try:
-        return _read_key(path, warn) or _make_key(path, warn)
-    except _Unusable as error:
+        return _read_key(path, warn) or _create_key(path, warn)
+    except _UnusableKeyError as error:
         warn(
             f"ignoring the redaction key {path}: it {error}; this capture uses a temporary key; "
             "delete that file to create a new permanent one"
@@ -114,7 +114,7 @@ def load_key(directory: PathLike | None, warn: Callable[[str], None] = lambda _:
         return None
 
 
-class _Unusable(Exception):
+class _UnusableKeyError(Exception):
     """The key is not used; the text is the reason, as the end of a sentence about the key."""
 
 
@@ -125,23 +125,23 @@ def _read_key(path: str, warn: Callable[[str], None]) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:  # for example, a key that root created in this user's home
-        raise _Unusable(f"cannot be read ({error.strerror})") from error
+        raise _UnusableKeyError(f"cannot be read ({error.strerror})") from error
     try:
         status = os.fstat(fd)
         reason = refusal(status) or (None if stat.S_ISREG(status.st_mode) else "is not a regular file")
         if reason is not None:
-            raise _Unusable(reason)
+            raise _UnusableKeyError(reason)
         key = os.read(fd, KEY_BYTES + 1)
     finally:
         os.close(fd)
     if len(key) != KEY_BYTES:
-        raise _Unusable(f"is not {KEY_BYTES} bytes long")
+        raise _UnusableKeyError(f"is not {KEY_BYTES} bytes long")
     if is_readable_by_others(status):
         warn(f"others can read the redaction key {path} and guess what it hides; to prevent that: chmod 600 {path}")
     return key
 
 
-def _make_key(path: str, warn: Callable[[str], None]) -> bytes | None:
+def _create_key(path: str, warn: Callable[[str], None]) -> bytes | None:
     folder = os.path.dirname(path)
     _make_directory(folder)
     temporary_path = os.path.join(folder, f".key-{os.urandom(6).hex()}")
@@ -159,7 +159,7 @@ def _make_key(path: str, warn: Callable[[str], None]) -> bytes | None:
         os.unlink(temporary_path)
     key = _read_key(path, warn)
     if key is None and os.path.islink(path):
-        raise _Unusable("is a link to a file that does not exist")
+        raise _UnusableKeyError("is a link to a file that does not exist")
     return key
 
 
@@ -179,40 +179,42 @@ class Redactor:
     def __init__(self, key: bytes | None, keep_path: Iterable[str] = ()) -> None:
         """Create a redactor; `keep_path` contains URL path segments that stay in plain text."""
         self._keep_path = frozenset(os.fsencode(segment) for segment in keep_path)
-        self.lasting = key is not None
+        self.is_key_permanent = key is not None
         self._key = key or os.urandom(KEY_BYTES)
 
-    def hash(self, secret: bytes) -> str:
+    def hash_secret(self, secret: bytes) -> str:
         """Returns `hmac:` and the first 64 bits of the keyed hash of `secret`, in hexadecimal."""
         return PREFIX + blake2b(secret, key=self._key, digest_size=8).hexdigest()
 
-    def environment(self, variables: Mapping[bytes, bytes]) -> dict[str, str]:
+    def redact_environment(self, variables: Mapping[bytes, bytes]) -> dict[str, str]:
         """Returns the names of all variables, with hashes of their values."""
-        return {_text(name): self.hash(value) for name, value in variables.items()}
+        return {_text(name): self.hash_secret(value) for name, value in variables.items()}
 
-    def command(self, argv: Iterable[bytes]) -> list[str]:
+    def redact_command(self, argv: Iterable[bytes]) -> list[str]:
         """Returns the words of a command line, with possible secrets replaced."""
         words = list(argv)
         package = package_index(words)
         launcher_words = package or 0
-        return [word if index <= launcher_words else self._word(word) for index, word in enumerate(map(_text, words))]
+        return [
+            word if index <= launcher_words else self._redact_word(word) for index, word in enumerate(map(_text, words))
+        ]
 
-    def _word(self, word: str) -> str:
+    def _redact_word(self, word: str) -> str:
         raw = word.encode("utf-8", "surrogateescape")
         if word in ("", "-", "--") or _is_long_option(word) or (len(word) == 2 and word[0] == "-"):
             return word
         name, equals_sign, value = word.partition("=")
         if equals_sign and (_is_long_option(name) or _is_variable(name)):
-            return f"{name}={self._value(value)}"
+            return f"{name}={self._redact_value(value)}"
         if word.startswith("-") and not word.startswith("--") and word[1].isalpha():
-            return word[:2] + self.hash(raw[2:])
-        return self._value(word)
+            return word[:2] + self.hash_secret(raw[2:])
+        return self._redact_value(word)
 
-    def _value(self, value: str) -> str:
+    def _redact_value(self, value: str) -> str:
         if not value or os.path.lexists(value):
             return value
         raw = value.encode("utf-8", "surrogateescape")
-        return clean_address(raw, self.hash, self._keep_path) if is_web_address(raw) else self.hash(raw)
+        return clean_address(raw, self.hash_secret, self._keep_path) if is_web_address(raw) else self.hash_secret(raw)
 
 
 def package_index(argv: list[bytes]) -> int | None:
@@ -239,7 +241,7 @@ def server_name(argv: list[bytes]) -> str:
     while words:
         name = _without_version(words.pop())
         name = next((name.removesuffix(end) for end in _EXTENSIONS if name.endswith(end)), name)
-        if name not in _EVERYBODYS or not words or words[-1] == "..":
+        if name not in _GENERIC_NAMES or not words or words[-1] == "..":
             return name or "server"
     return "server"
 

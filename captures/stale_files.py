@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-YOUNG_S: Final = 60
+MIN_STALE_AGE_S: Final = 60
 """The age up to which the creator of a file may not have locked it yet."""
 
 
@@ -28,21 +28,21 @@ def lock_temporary(path: str | Path) -> int:
     return fd
 
 
-def sweep(folder: Path, prefix: str) -> None:
+def remove_stale(folder: Path, prefix: str) -> None:
     """Remove the files and folders whose names begin with `prefix` that killed processes of this user have left."""
     for path in folder.glob(f"{prefix}*"):
         with suppress(OSError):
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                if _is_left(fd):
+                if _is_stale(fd):
                     _remove(path, is_folder=stat.S_ISDIR(os.fstat(fd).st_mode))
             finally:
                 os.close(fd)
 
 
-def _is_left(fd: int) -> bool:
+def _is_stale(fd: int) -> bool:
     status = os.fstat(fd)
-    if status.st_uid != os.getuid() or time.time() - status.st_mtime < YOUNG_S:
+    if status.st_uid != os.getuid() or time.time() - status.st_mtime < MIN_STALE_AGE_S:
         return False
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if the creator is still running
     return True

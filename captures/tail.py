@@ -18,13 +18,13 @@ from captures.file import is_live
 from captures.frame import Frame
 from captures.frames import FrameAssembler
 from captures.listing import segment_number, segments
-from captures.reader import Capture, first_record, open_capture, upgraded, why_unreadable
+from captures.reader import Capture, first_record, open_capture, unreadable_cause, upgraded_record
 from captures.record import MAX_LINE_BYTES, Record
 from captures.versions import FORMAT_VERSION
 
 STEP: Final = 256 << 10
 """How many bytes a step reads: about 500 frames, which take a few milliseconds."""
-OPEN_AT_ONCE: Final = 64
+MAX_OPEN_SEGMENTS: Final = 64
 """The most segments that are kept open, and so can be read after the recorder's ring has deleted them."""
 
 
@@ -57,14 +57,14 @@ class Tail:
         self._in_records = in_records
         self._versions: list[int] = []
         self._files: OrderedDict[int, BinaryIO] = OrderedDict()
-        self._begin(capture.segments[0])
+        self._begin_segment(capture.segments[0])
 
-    def _begin(self, path: Path) -> None:
+    def _begin_segment(self, path: Path) -> None:
         self.segments.append(path)
         self._versions.append(0)
         self._cutter: LineCutter | FrameCutter = LineCutter(path) if self._in_records else FrameCutter(path)
-        self._at = 0
-        self._is_over = False
+        self._segment_offset = 0
+        self._has_segment_ended = False
         # Reset this after the previous segment: a caller that stops at the end would otherwise stop between segments.
         self.is_at_end = False
 
@@ -72,19 +72,19 @@ class Tail:
         """Read up to `size` bytes; return the items that they complete, all of one segment, or an empty list."""
         if self.has_ended:
             return []
-        chunk = self._read(len(self.segments) - 1, size, self._at)
+        chunk = self._read(len(self.segments) - 1, size, self._segment_offset)
         self.is_at_end = not chunk
         if chunk:
-            self._at += len(chunk)
+            self._segment_offset += len(chunk)
             self.read_bytes += len(chunk)
-            return self._fitting([*self._cutter.feed(chunk)])
-        if not self._is_over:
+            return self._upgrade_or_end([*self._cutter.feed(chunk)])
+        if not self._has_segment_ended:
             # Check before reading: this ensures that everything the recorder wrote before releasing the file is read.
-            self._is_over = not is_live(self.segments[-1])
-            return self.step(size) if self._is_over else []
-        return self._fitting([*self._cutter.finish()], is_last=True)
+            self._has_segment_ended = not is_live(self.segments[-1])
+            return self.step(size) if self._has_segment_ended else []
+        return self._upgrade_or_end([*self._cutter.finish()], is_last=True)
 
-    def assembled(
+    def assembled_step(
         self, size: int = STEP
     ) -> list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]:
         """Do the same as `step`, but return each item with its result; do not mix calls of the two methods."""
@@ -100,7 +100,7 @@ class Tail:
         """The format versions of the segments so far; 0 if unknown."""
         return self._versions
 
-    def skip(self, versions: list[int], read_bytes: int) -> None:
+    def skip_to_end(self, versions: list[int], read_bytes: int) -> None:
         """Count all segments as read, because another tail has read them.
 
         Args:
@@ -116,7 +116,7 @@ class Tail:
         self.segments, self._versions, self.read_bytes = files, versions, read_bytes
         self.is_at_end = self.has_ended = True
 
-    def line(self, segment: int, offset: int) -> bytes:
+    def read_line(self, segment: int, offset: int) -> bytes:
         """Returns the bytes from an offset to the next LF, at most `MAX_LINE_BYTES`; empty if the file is gone."""
         pieces: list[bytes] = []
         size, step = 0, 4 << 10
@@ -147,7 +147,9 @@ class Tail:
     ) -> None:
         self.close()
 
-    def _fitting(self, items: list[Frame | Record | Damage], *, is_last: bool = False) -> list[Frame | Record | Damage]:
+    def _upgrade_or_end(
+        self, items: list[Frame | Record | Damage], *, is_last: bool = False
+    ) -> list[Frame | Record | Damage]:
         """Upgrade items to the current format; if the segment cannot be read, replace the rest of it with damage.
 
         Args:
@@ -158,27 +160,27 @@ class Tail:
         first = first_record(items) if not version else None
         if first is not None:
             position, record = first
-            cause = why_unreadable(record, self.header.members.get("capture"))
+            cause = unreadable_cause(record, self.header.members.get("capture"))
             if cause is not None:
                 size = self._size(len(self.segments) - 1) - record.offset
                 damage = Damage(self.segments[-1], record.offset, size, cause)
-                self._next()
+                self._continue_with_next_segment()
                 return [*items[:position], damage]
             version = self._versions[-1] = version_of(record) or FORMAT_VERSION
         if version not in (0, FORMAT_VERSION):
-            items = [upgraded(item, version) if isinstance(item, Record) else item for item in items]
+            items = [upgraded_record(item, version) if isinstance(item, Record) else item for item in items]
         if is_last:
-            self._next()
+            self._continue_with_next_segment()
         return items
 
-    def _next(self) -> None:
+    def _continue_with_next_segment(self) -> None:
         """Continue with the next segment that the ring has not deleted."""
         number = segment_number(self.segments[-1])
         next_segment = next((path for path in segments(self.path) if segment_number(path) > number), None)
         if next_segment is None:
             self.has_ended = True
         else:
-            self._begin(next_segment)
+            self._begin_segment(next_segment)
 
     def _read(self, segment: int, size: int, offset: int) -> bytes:
         file = self._file(segment)
@@ -198,6 +200,6 @@ class Tail:
                 file = self._files[segment] = open_capture(self.segments[segment])
             except NotACapture:
                 return None
-            if len(self._files) > OPEN_AT_ONCE:
+            if len(self._files) > MAX_OPEN_SEGMENTS:
                 self._files.popitem(last=False)[1].close()
         return file

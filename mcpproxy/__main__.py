@@ -6,13 +6,13 @@ import sys
 
 def main() -> int:
     """Run the command named by the arguments; returns the exit code."""
-    _forget_foreign_paths()
+    _ignore_pythonpath()
     from mcpproxy.cli import dispatch
 
     return dispatch(sys.argv[1:])
 
 
-def _forget_foreign_paths() -> None:
+def _ignore_pythonpath() -> None:
     """Import nothing from PYTHONPATH: it is meant for the server, and may also contain a package called `captures`.
 
     The directory that mcpproxy itself was imported from stays. The server still gets the variable as it is.

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from captures.ownership import is_of_user
-from captures.paths import home
+from captures.paths import user_home
 from mcpproxy.sql.statements import in_one_line
 
-LENGTH: Final = 1000
+MAX_LINES: Final = 1000
 """The maximum number of lines that are kept."""
 
 _MAX_HISTORY_BYTES: Final = 4 << 20
@@ -31,20 +31,20 @@ def history_path(name: str = _SQL) -> Path | None:
     state_home = os.environ.get("XDG_STATE_HOME")
     if state_home and os.path.isabs(state_home):
         return Path(state_home, "mcpproxy", name)
-    home_directory = home()
+    home_directory = user_home()
     if home_directory is None:
         return None
     folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
     return Path(home_directory, folder, "mcpproxy", name)
 
 
-def remembered() -> list[str]:
+def past_statements() -> list[str]:
     """The statements in the history, the newest last."""
     # A damaged file may contain NUL, and readline fails on it.
-    return [line for line in lines_of(history_path()) if "\0" not in line]
+    return [line for line in read_lines(history_path()) if "\0" not in line]
 
 
-def remember(statement: str) -> str | None:
+def remember_statement(statement: str) -> str | None:
     """Add a statement, unless it repeats the last one.
 
     Returns:
@@ -54,16 +54,16 @@ def remember(statement: str) -> str | None:
     line = in_one_line(statement)
     if line is None or "\0" in line:
         return None
-    lines = remembered()
+    lines = past_statements()
     if line and lines[-1:] != [line]:
-        write_lines(history_path(), [*lines, line][-LENGTH:])
+        write_lines(history_path(), [*lines, line][-MAX_LINES:])
     return line
 
 
 def filters_of(screen: str) -> list[str]:
     """The filters in the history of a screen, the newest last."""
     return [
-        line.removeprefix(f"{screen} ") for line in lines_of(history_path(_FILTERS)) if line.startswith(f"{screen} ")
+        line.removeprefix(f"{screen} ") for line in read_lines(history_path(_FILTERS)) if line.startswith(f"{screen} ")
     ]
 
 
@@ -76,7 +76,9 @@ def remember_filter(screen: str, text: str) -> None:
     """
     line, path = f"{screen} {text}", history_path(_FILTERS)
     if text.splitlines() == [text]:
-        write_lines(path, [*(earlier_line for earlier_line in lines_of(path) if earlier_line != line), line][-LENGTH:])
+        write_lines(
+            path, [*(earlier_line for earlier_line in read_lines(path) if earlier_line != line), line][-MAX_LINES:]
+        )
 
 
 def write_lines(path: Path | None, lines: Sequence[str]) -> None:
@@ -99,7 +101,7 @@ def write_lines(path: Path | None, lines: Sequence[str]) -> None:
             Path(name).unlink(missing_ok=True)
 
 
-def lines_of(path: Path | None) -> list[str]:
+def read_lines(path: Path | None) -> list[str]:
     """The lines of a file in the state directory; none if it is missing, belongs to another user, or cannot be read."""
     if path is None:
         return []

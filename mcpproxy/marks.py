@@ -20,7 +20,7 @@ import orjson
 from captures.listing import first_segment
 from captures.paths import SUFFIX
 
-VERSION: Final = 1
+FORMAT_VERSION: Final = 1
 MARKS_SUFFIX: Final = ".marks.json"
 MAX_MARKS_FILE_BYTES: Final = 4 << 20
 """The maximum size of the file, in bytes."""
@@ -30,7 +30,7 @@ MAX_NOTE_CHARS: Final = 1000
 """The maximum length of a note, in characters."""
 
 
-class CannotMark(Exception):
+class MarkError(Exception):
     """A mark could not be read or written; the message says why."""
 
 
@@ -94,7 +94,7 @@ class Marks:
 
         self._change(put_note)
 
-    def next(self, seq: int) -> int | None:
+    def next_after(self, seq: int) -> int | None:
         """The first marked row after `seq`, wrapping to the start; returns None if no row is marked."""
         return min(self.notes, key=lambda marked: (marked <= seq, marked), default=None)
 
@@ -102,7 +102,7 @@ class Marks:
         notes = self._read()
         change(notes)
         if len(notes) > MAX_MARKS:
-            raise CannotMark(f"no more than {MAX_MARKS:,} rows can be marked")
+            raise MarkError(f"no more than {MAX_MARKS:,} rows can be marked")
         self._write(notes)
         self.notes = notes
 
@@ -112,28 +112,28 @@ class Marks:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise self._failed("read", error) from error
+            raise self._error("read", error) from error
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise CannotMark(f"{self.path.name} is not a regular file")
+            raise MarkError(f"{self.path.name} is not a regular file")
         with os.fdopen(fd, "rb") as file:
             try:
                 data = file.read(MAX_MARKS_FILE_BYTES + 1)
             except OSError as error:
-                raise self._failed("read", error) from error
+                raise self._error("read", error) from error
         try:
             document: Any = orjson.loads(data) if len(data) <= MAX_MARKS_FILE_BYTES else None
-            if document["marks"] != VERSION:
-                raise CannotMark(f"{self.path.name} was written by a newer version of mcpproxy")
+            if document["marks"] != FORMAT_VERSION:
+                raise MarkError(f"{self.path.name} was written by a newer version of mcpproxy")
             if document["capture"] != self._id:
-                raise CannotMark(f"{self.path.name} belongs to another capture")
+                raise MarkError(f"{self.path.name} belongs to another capture")
             return {
                 row["seq"]: str(row.get("note", ""))[:MAX_NOTE_CHARS]
                 for row in document["rows"]
                 if type(row["seq"]) is int
             }
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CannotMark(f"{self.path.name} is not a file of marks; move it away to mark rows") from error
+            raise MarkError(f"{self.path.name} is not a file of marks; move it away to mark rows") from error
 
     def _write(self, notes: dict[int, str]) -> None:
         rows = [{"seq": seq, "note": note} if note else {"seq": seq} for seq, note in sorted(notes.items())]
@@ -141,7 +141,9 @@ class Marks:
             if not rows:
                 self.path.unlink(missing_ok=True)
                 return
-            data = orjson.dumps({"marks": VERSION, "capture": self._id, "rows": rows}, option=orjson.OPT_INDENT_2)
+            data = orjson.dumps(
+                {"marks": FORMAT_VERSION, "capture": self._id, "rows": rows}, option=orjson.OPT_INDENT_2
+            )
             fd, name = tempfile.mkstemp(prefix=".marks-", dir=self.path.parent)
             try:
                 with os.fdopen(fd, "wb") as file:
@@ -154,11 +156,11 @@ class Marks:
                     Path(name).unlink()
                 raise
         except OSError as error:
-            raise self._failed("keep marks in", error) from error
+            raise self._error("keep marks in", error) from error
         except orjson.JSONEncodeError as error:
-            raise CannotMark("a note must be valid Unicode") from error
+            raise MarkError("a note must be valid Unicode") from error
 
-    def _failed(self, verb: str, error: OSError) -> CannotMark:
+    def _error(self, verb: str, error: OSError) -> MarkError:
         if error.errno == errno.ELOOP:
-            return CannotMark(f"{self.path.name} is a symbolic link")
-        return CannotMark(f"cannot {verb} {self.path.name}: {error.strerror}")
+            return MarkError(f"{self.path.name} is a symbolic link")
+        return MarkError(f"cannot {verb} {self.path.name}: {error.strerror}")

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 MAX_CELL_CHARS: Final = 1024
 """The maximum number of characters of an untrusted text that one cell, line or message shows."""
-MARKS_IN_A_ROW: Final = 8
+MAX_COMBINING_MARKS: Final = 8
 """The maximum number of combining marks on one character; ten thousand would paint over the lines above."""
 
-_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # str.isprintable() refuses Cc, Cf, Co, Cs, Cn, Zl and Zp: controls, format characters (bidi, zero-width, tags), private
 # use, surrogates, unassigned, line separators. It lets these pass, although they show nothing
 # (Default_Ignorable_Code_Point, and the blank Braille pattern).
-_INVISIBLE: Final = frozenset(
+_INVISIBLE_CHARS: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d"
 )
 _SELECTORS: Final = ("\U000e0100", "\U000e01ef")
 # Selectors of text or emoji presentation: one is ordinary after a symbol, but anywhere else they can hide text.
-_PRESENTATION: Final = frozenset("\ufe0e\ufe0f")
+_PRESENTATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
 # Spaces (Zs) that isprintable() refuses although they are only blank.
 _SPACES: Final = frozenset(
     "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -68,7 +68,7 @@ def escape(char: str) -> str:
     """Returns one character as a visible escape."""
     code = ord(char)
     if code < 0x100:
-        return _SHORT.get(char) or f"\\x{code:02x}"
+        return _SHORT_ESCAPES.get(char) or f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
@@ -95,13 +95,13 @@ def _pieces(text: str) -> list[str]:
     for char in text:
         if not _is_visible(char):
             marks_left, piece = 0, escape(char)
-        elif char in _PRESENTATION:
-            is_ordinary = marks_left == MARKS_IN_A_ROW and _has_presentations(previous_char)
+        elif char in _PRESENTATION_SELECTORS:
+            is_ordinary = marks_left == MAX_COMBINING_MARKS and _has_presentations(previous_char)
             marks_left, piece = (marks_left - 1, char) if is_ordinary else (0, escape(char))
         elif _is_mark(char):
             marks_left, piece = (marks_left - 1, char) if marks_left else (0, escape(char))
         else:
-            marks_left, piece = 0 if char == " " or char in _SPACES else MARKS_IN_A_ROW, char
+            marks_left, piece = 0 if char == " " or char in _SPACES else MAX_COMBINING_MARKS, char
         pieces.append(piece)
         previous_char = char
     return pieces
@@ -110,7 +110,7 @@ def _pieces(text: str) -> list[str]:
 def _is_visible(char: str) -> bool:
     if not char.isprintable():
         return char in _SPACES
-    return char not in _INVISIBLE and not _SELECTORS[0] <= char <= _SELECTORS[1]
+    return char not in _INVISIBLE_CHARS and not _SELECTORS[0] <= char <= _SELECTORS[1]
 
 
 def _has_presentations(char: str) -> bool:

@@ -64,7 +64,7 @@ class Baseline:
         return len(self._accepted)
 
 
-def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
+def findings_by_fingerprint(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     """The findings in the lines of a file, by their fingerprints; blank lines are skipped.
 
     Raises:
@@ -73,14 +73,14 @@ def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     by_fingerprint: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            key, row = _entry(line, number)
+            key, row = _parse_finding(line, number)
             by_fingerprint.setdefault(key, row)
             if len(by_fingerprint) > MAX_FINGERPRINTS:
                 raise BaselineError(f"line {number}: expected at most {MAX_FINGERPRINTS:,} different findings")
     return by_fingerprint
 
 
-def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
+def _parse_finding(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     try:
         # orjson rejects lone surrogates. A finding may contain one from a peer, and must not invalidate the baseline.
         row = json.loads(line)

@@ -6,10 +6,10 @@ conversations in both eras. `python -m tests.bench.check --rules` measures them 
 
 from typing import Final
 
-BUDGET: Final = 1.0
-"""The most that a rule may cost unless `REASONS` says why it costs more."""
+MAX_COST_US: Final = 1.0
+"""The most that a rule may cost unless `REASONS_FOR_COST` says why it costs more."""
 
-COSTS: Final[dict[str, float]] = {
+RULE_COSTS: Final[dict[str, float]] = {
     "page/duplicate-item": 0.8,
     "tool/repeated-call": 0.8,
     "tool/arguments-invalid": 0.6,
@@ -54,11 +54,11 @@ COSTS: Final[dict[str, float]] = {
 }
 """The costs of the most expensive rules, by the id of the rule."""
 
-OTHERS: Final = 0.03
+DEFAULT_RULE_COST: Final = 0.03
 """The cost of any other rule."""
 
-TESTS: Final = {"on_anomaly": 1.4, "on_problems": 3.0, "on_meta": 0.7}
+HOOK_TEST_COSTS: Final = {"on_anomaly": 1.4, "on_problems": 3.0, "on_meta": 0.7}
 """The cost of testing messages for a hook, by hook; a checker with any such rule pays it regardless of the findings."""
 
-REASONS: Final[dict[str, str]] = {}
+REASONS_FOR_COST: Final[dict[str, str]] = {}
 """The reasons why rules cost more than the budget, by the id of the rule."""

@@ -10,7 +10,7 @@ from analysis.rules.finding import GUESS_PREFIX
 
 _VALUE: Final = "{}"
 
-REWORDED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "batch/answered-individually": (
         (
             "a request that came in an array is answered individually",
@@ -208,9 +208,9 @@ def current_wording(rule: str, message: str) -> str:
     """
     text, guess, guess_text = message.partition(GUESS_PREFIX)
     # Text that this version wrote stays as it is: it may contain old words in values from the traffic.
-    if any(_values_in(text, new) is not None for _, new in REWORDED.get(rule, ())):
+    if any(_values_in(text, new) is not None for _, new in WORDING_CHANGES.get(rule, ())):
         return message
-    for old, new in REWORDED.get(rule, ()):
+    for old, new in WORDING_CHANGES.get(rule, ()):
         values = _values_in(text, old)
         if values is not None:
             return new.format(*values) + guess + guess_text

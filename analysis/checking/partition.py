@@ -10,7 +10,7 @@ Rules whose hooks depend on the same test of each message also form a family, so
 from collections.abc import Callable, Collection
 from fnmatch import fnmatchcase
 
-from analysis.checking.budget import COSTS, OTHERS, TESTS
+from analysis.checking.budget import DEFAULT_RULE_COST, HOOK_TEST_COSTS, RULE_COSTS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
 
@@ -24,7 +24,10 @@ def families(is_selected: Callable[[str], bool]) -> list[list[str]]:
     family_of = {rule.id: [rule.id] for rule in rules_for(is_selected)}
     first_by_test: dict[str, str] = {}
     for id_ in [*family_of]:
-        for other in (*_relatives(id_, family_of), *(first_by_test.setdefault(test, id_) for test in _tests(id_))):
+        for other in (
+            *_related_rules(id_, family_of),
+            *(first_by_test.setdefault(test, id_) for test in _tested_hooks(id_)),
+        ):
             own_family, other_family = family_of[id_], family_of[other]
             if own_family is not other_family:
                 own_family += other_family
@@ -43,15 +46,15 @@ def shares(is_selected: Callable[[str], bool], count: int) -> list[frozenset[str
 
 def cost_of(ids: Collection[str]) -> float:
     """The total cost of rules per frame, in microseconds."""
-    tests = {hook for id_ in ids for hook in _tests(id_)}
-    return sum(COSTS.get(id_, OTHERS) for id_ in ids) + sum(TESTS[hook] for hook in tests)
+    tests = {hook for id_ in ids for hook in _tested_hooks(id_)}
+    return sum(RULE_COSTS.get(id_, DEFAULT_RULE_COST) for id_ in ids) + sum(HOOK_TEST_COSTS[hook] for hook in tests)
 
 
-def _tests(id_: str) -> list[str]:
+def _tested_hooks(id_: str) -> list[str]:
     """The hooks of a rule that depend on a test of each message."""
-    return [hook for hook in TESTS if getattr(rules()[id_], hook) is not getattr(Rule, hook)]
+    return [hook for hook in HOOK_TEST_COSTS if getattr(rules()[id_], hook) is not getattr(Rule, hook)]
 
 
-def _relatives(id_: str, others: dict[str, list[str]]) -> list[str]:
+def _related_rules(id_: str, others: dict[str, list[str]]) -> list[str]:
     patterns = (*rules()[id_].replaces, *rules()[id_].relies_on, *rules()[id_].follows)
     return [other for other in others if any(fnmatchcase(other, pattern) for pattern in patterns)]

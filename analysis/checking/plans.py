@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from analysis.checking.profile import Costs
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Invalid, Notification, Request
+from analysis.conversation.message import InvalidMessage, Notification, Request
 from analysis.conversation.session import Session
-from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.rules.base import ResultKind, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.odd import MessageOddity
@@ -24,7 +24,7 @@ from analysis.shapes.bodies import needs_no_params, proof_for
 
 Hook: TypeAlias = Callable[..., Iterable[Finding]]
 Calls: TypeAlias = tuple[tuple[Rule, Hook], ...]
-Wants: TypeAlias = tuple[tuple[type[Rule], str], ...]
+UnboundCalls: TypeAlias = tuple[tuple[type[Rule], str], ...]
 """Calls that are not bound yet: the class of the rule, and the name of the hook."""
 Proof: TypeAlias = Callable[[Any], bool]
 
@@ -42,13 +42,13 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "aside": (),
     "batch": ("batch",),
 }
-_OF_TRANSPORT: Final = ("http/", "sse/")
+_TRANSPORT_GROUPS: Final = ("http/", "sse/")
 """The groups about Streamable HTTP itself, regardless of the revision spoken over it."""
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
-_MEDIA: Final = frozenset({"application/json", "text/event-stream"})
-_OF_RESULTS: Final = frozenset(get_args(ResultKind))
-_PROVEN: Final = frozenset({"request", "notification", "complete", "failed"})
-_SHAPED: Final = _OF_RESULTS | {"request", "notification"}
+_MEDIA_TYPES: Final = frozenset({"application/json", "text/event-stream"})
+_RESULT_KINDS: Final = frozenset(get_args(ResultKind))
+_PROVABLE_KINDS: Final = frozenset({"request", "notification", "complete", "failed"})
+_SHAPED_KINDS: Final = _RESULT_KINDS | {"request", "notification"}
 # Enum members are slow to look up.
 _COMPLETE: Final = Outcome.RESULT
 _OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
@@ -63,36 +63,36 @@ class HookPlan:
     """The hooks for one kind of message, and the condition under which each is called."""
 
     def __init__(self) -> None:
-        self.anomaly: Wants = ()
+        self.anomaly: UnboundCalls = ()
         """Hooks that are called if the message has one of the oddities that the rule names."""
-        self.meta: Wants = ()
+        self.meta: UnboundCalls = ()
         """Hooks that are called if its `_meta` is unusual."""
-        self.problems: Wants = ()
+        self.problems: UnboundCalls = ()
         """Hooks that are called if its body does not fit its shape."""
-        self.usual: Wants = ()
+        self.unconditional: UnboundCalls = ()
         """Hooks that are always called."""
         self.by_members: tuple[tuple[frozenset[str], type[Rule], str], ...] = ()
         """Hooks that are called if one of these members is present."""
-        self.worded: dict[bytes, Wants] = {}
+        self.by_word: dict[bytes, UnboundCalls] = {}
         """Hooks that are called if a word occurs in its bytes."""
-        self.by_envelope: Wants = ()
+        self.by_envelope: UnboundCalls = ()
         """Hooks that are called if its envelope is new."""
-        self.by_result: Wants = ()
+        self.by_result: UnboundCalls = ()
         """Hooks that are called if it is a list that differs from the previous one."""
         self.part = "params"
         """The member that contains the body of the messages."""
-        self.proves: Proof | None = None
+        self.proof: Proof | None = None
         """Whether a body certainly fits its shape; None if there is no quick test."""
-        self.proves_rest: Proof | None = None
+        self.proof_without_envelope: Proof | None = None
         """The same test for a body whose envelope is known to fit."""
         self.needs_no_params = False
         """Whether a request or notification without params fits its shape."""
         self.is_list = False
 
     @property
-    def looks_closer(self) -> bool:
+    def has_conditional_hooks(self) -> bool:
         """Whether there are hooks that are not always called."""
-        hooks = self.by_members or self.worded or self.by_envelope
+        hooks = self.by_members or self.by_word or self.by_envelope
         return bool(hooks or self.meta or self.problems or self.is_list)
 
 
@@ -102,19 +102,19 @@ class BoundHookPlan:
     Hooks are bound when a message first needs them, because most captures contain nothing odd.
     """
 
-    def __init__(self, plan: HookPlan, bind: Callable[[Wants], Calls]) -> None:
+    def __init__(self, plan: HookPlan, bind: Callable[[UnboundCalls], Calls]) -> None:
         self.plan, self._bind = plan, bind
-        self.usual = bind(plan.usual)
-        self.looks_closer = plan.looks_closer
-        self.words = (*plan.worded,)
-        """The keys of `worded`."""
+        self.unconditional = bind(plan.unconditional)
+        self.has_conditional_hooks = plan.has_conditional_hooks
+        self.words = (*plan.by_word,)
+        """The keys of `by_word`."""
         self.members: frozenset[str] = frozenset().union(*(members for members, _, _ in plan.by_members))
         """Members whose presence triggers a hook."""
         self.clean_words = CleanWords()
         """Envelopes or lists that led to no findings."""
         self._for_oddities: dict[MessageOddity, Calls] = {}
         self._for_members: dict[frozenset[str], Calls] = {}
-        self._worded: dict[bytes, Calls] = {}
+        self._for_words: dict[bytes, Calls] = {}
 
     @cached_property
     def meta(self) -> Calls:
@@ -136,22 +136,22 @@ class BoundHookPlan:
         """The bound hooks of `HookPlan.by_result`."""
         return self._bind(self.plan.by_result)
 
-    def worded(self, word: bytes) -> Calls:
+    def calls_for_word(self, word: bytes) -> Calls:
         """The hooks that a word triggers, which is one of `words`."""
-        calls = self._worded.get(word)
+        calls = self._for_words.get(word)
         if calls is None:
-            calls = self._worded[word] = self._bind(self.plan.worded[word])
+            calls = self._for_words[word] = self._bind(self.plan.by_word[word])
         return calls
 
-    def odd_for(self, oddities: MessageOddity) -> Calls:
+    def calls_for_oddities(self, oddities: MessageOddity) -> Calls:
         """The hooks that any of these oddities triggers."""
         calls = self._for_oddities.get(oddities)
         if calls is None:
             calls = self._bind(tuple((rule, hook) for rule, hook in self.plan.anomaly if rule.oddities & oddities))
-            _keep(self._for_oddities, oddities, calls)
+            _store_in_cache(self._for_oddities, oddities, calls)
         return calls
 
-    def calls_for(self, present_members: frozenset[str]) -> Calls:
+    def calls_for_members(self, present_members: frozenset[str]) -> Calls:
         """The hooks that any of these members triggers; all of them are in `members`."""
         calls = self._for_members.get(present_members)
         if calls is None:
@@ -159,7 +159,7 @@ class BoundHookPlan:
             calls = self._bind(
                 tuple((rule, hook) for members, rule, hook in by_members if not members.isdisjoint(present_members))
             )
-            _keep(self._for_members, present_members, calls)
+            _store_in_cache(self._for_members, present_members, calls)
         return calls
 
 
@@ -172,84 +172,92 @@ class _HookPlans:
         """Exceptions by the id of the rule that raised them."""
         self._with_hook: dict[str, list[Rule]] = {}
         self._messages: dict[Hashable, HookPlan] = {}
-        self._others: dict[Hashable, Wants] = {}
+        self._others: dict[Hashable, UnboundCalls] = {}
 
     def of_messages(self, key: Hashable, kind: str, context: MessageContext, method: str) -> HookPlan:
         """The hooks for messages like this one."""
         plan = self._messages.get(key)
         if plan is None:
             plan = self._plan(kind, context, method)
-            _keep(self._messages, key, plan)
+            _store_in_cache(self._messages, key, plan)
         return plan
 
     def of_exchanges(
         self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, oddities: ExchangeOddity
-    ) -> Wants:
+    ) -> UnboundCalls:
         """The hooks for HTTP exchanges like this one."""
         unbound_calls = self._others.get(key)
         if unbound_calls is None:
-            spoken_version, transport_version = http.revision_and_era(session), http.transported(session)
+            spoken_version, transport_version = http.revision_and_era(session), http.transport_revision_and_era(session)
             has_start = session is not None and session.observed_start
             unbound_calls = tuple(
                 (type(rule), hook)
-                for rule in self._hooks(hook, has_start, is_http=True)
+                for rule in self._rules_with_hook(hook, has_start, is_http=True)
                 if (not rule.exchanges or rule.exchanges & oddities)
                 # A hook for the messages of an exchange depends on the revision of each message.
                 and (
                     hook == "messages_exchanged"
-                    or rule.versions.holds(
-                        *(transport_version if rule.id.startswith(_OF_TRANSPORT) else spoken_version)
+                    or rule.versions.applies_to(
+                        *(transport_version if rule.id.startswith(_TRANSPORT_GROUPS) else spoken_version)
                     )
                 )
-                and self._concerns(rule, rule.concerns_exchange, hook, http)
+                and self._is_concerned(rule, rule.concerns_exchange, hook, http)
             )
-            _keep(self._others, key, unbound_calls)
+            _store_in_cache(self._others, key, unbound_calls)
         return unbound_calls
 
-    def of_sessions(self, hook: str, has_start: bool, *, is_http: bool) -> Wants:
+    def of_sessions(self, hook: str, has_start: bool, *, is_http: bool) -> UnboundCalls:
         """The hooks `record` or `end`, for all sessions of a kind."""
         key = (hook, has_start, is_http)
         unbound_calls = self._others.get(key)
         if unbound_calls is None:
-            unbound_calls = tuple((type(rule), hook) for rule in self._hooks(hook, has_start, is_http=is_http))
-            _keep(self._others, key, unbound_calls)
+            unbound_calls = tuple(
+                (type(rule), hook) for rule in self._rules_with_hook(hook, has_start, is_http=is_http)
+            )
+            _store_in_cache(self._others, key, unbound_calls)
         return unbound_calls
 
     def _plan(self, kind: str, context: MessageContext, method: str) -> HookPlan:
         plan = HookPlan()
-        is_shaped = kind in _SHAPED
+        is_shaped = kind in _SHAPED_KINDS
         if kind not in ("invalid", "aside", "batch"):
-            plan.anomaly = self._wants("anomaly", context, method)
+            plan.anomaly = self._unbound_calls("anomaly", context, method)
         if is_shaped:
-            plan.problems, plan.meta = self._wants("problems", context, method), self._wants("meta", context, method)
-        plan.is_list = kind in _OF_RESULTS and kind != "interim" and method in REPEATED_METHODS
-        plan.part = "result" if kind in _OF_RESULTS else "params"
-        if plan.problems and kind in _PROVEN and not plan.is_list:
-            plan.proves, plan.proves_rest = proof_for(context), proof_for(context, frozenset(ENVELOPE_MEMBERS))
+            plan.problems, plan.meta = (
+                self._unbound_calls("problems", context, method),
+                self._unbound_calls("meta", context, method),
+            )
+        plan.is_list = kind in _RESULT_KINDS and kind != "interim" and method in REPEATED_METHODS
+        plan.part = "result" if kind in _RESULT_KINDS else "params"
+        if plan.problems and kind in _PROVABLE_KINDS and not plan.is_list:
+            plan.proof, plan.proof_without_envelope = (
+                proof_for(context),
+                proof_for(context, frozenset(ENVELOPE_MEMBERS)),
+            )
             plan.needs_no_params = needs_no_params(context)
         for hook in _HOOKS[kind]:
-            for rule in self._concerned(hook, context, method):
-                if kind not in _OF_RESULTS or rule.results is None or kind in rule.results:
-                    _add(plan, rule, hook, method, context, is_shaped=is_shaped)
+            for rule in self._concerned_rules(hook, context, method):
+                if kind not in _RESULT_KINDS or rule.results is None or kind in rule.results:
+                    _add_hook(plan, rule, hook, method, context, is_shaped=is_shaped)
         return plan
 
-    def _wants(self, hook: str, context: MessageContext, method: str) -> Wants:
-        return tuple((type(rule), hook) for rule in self._concerned(hook, context, method))
+    def _unbound_calls(self, hook: str, context: MessageContext, method: str) -> UnboundCalls:
+        return tuple((type(rule), hook) for rule in self._concerned_rules(hook, context, method))
 
-    def _concerned(self, hook: str, context: MessageContext, method: str) -> list[Rule]:
+    def _concerned_rules(self, hook: str, context: MessageContext, method: str) -> list[Rule]:
         rank, era = context.rank, context.era
         return [
             rule
-            for rule in self._hooks(hook, context.session.observed_start, is_http=context.session.is_http)
-            if rule.versions.holds(rank, era)
+            for rule in self._rules_with_hook(hook, context.session.observed_start, is_http=context.session.is_http)
+            if rule.versions.applies_to(rank, era)
             and (rule.methods is None or method in rule.methods)
             and (rule.states is None or context.state in rule.states)
             and rule.sender in (None, context.message.sender)
             and rule.era in (None, era)
-            and self._concerns(rule, rule.concerns, hook, method, context)
+            and self._is_concerned(rule, rule.concerns, hook, method, context)
         ]
 
-    def _hooks(self, hook: str, has_start: bool, *, is_http: bool) -> list[Rule]:
+    def _rules_with_hook(self, hook: str, has_start: bool, *, is_http: bool) -> list[Rule]:
         with_hook = self._with_hook.get(hook)
         if with_hook is None:
             # Most rules have one or two hooks; examining all rules for each kind of message would take half the time.
@@ -260,13 +268,13 @@ class _HookPlans:
             ]
         return [rule for rule in with_hook if (has_start or not rule.needs_start) and (is_http or not rule.needs_http)]
 
-    def _concerns(self, rule: Rule, question: Callable[..., bool], *arguments: object) -> bool:
+    def _is_concerned(self, rule: Rule, question: Callable[..., bool], *arguments: object) -> bool:
         if rule.id in self.faults:
             return False
         try:
             return question(*arguments)
         except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
-            self.faults[rule.id] = named(error)
+            self.faults[rule.id] = fault_text(error)
             return False
 
 
@@ -309,7 +317,7 @@ class BoundHookPlans:
             unbound_plan = self._hook_plans.of_messages(key, kind, context, method)
             self._note_faults()
             plan = BoundHookPlan(unbound_plan, self._bind)
-            _keep(self._messages, key, plan)
+            _store_in_cache(self._messages, key, plan)
         return plan
 
     def of_exchange(
@@ -320,19 +328,19 @@ class BoundHookPlans:
         oddities: ExchangeOddity,
     ) -> Calls:
         """The hooks for HTTP exchanges like this one, with these oddities."""
-        media_type = http.media_type if http.media_type in _MEDIA else ""
+        media_type = http.media_type if http.media_type in _MEDIA_TYPES else ""
         method = http.method if http.method in _HTTP_METHODS else ""
         has_start = session is not None and session.observed_start
         spoken_version = http.revision_and_era(session)
         # The revision of the transport can differ from this only if this is the oldest one.
-        transport_version = http.transported(session) if spoken_version[0] == 0 else spoken_version
+        transport_version = http.transport_revision_and_era(session) if spoken_version[0] == 0 else spoken_version
         key = (hook, method, http.status, media_type, has_start, spoken_version, transport_version, oddities)
-        return self._calls(key, partial(self._hook_plans.of_exchanges, key, hook, http, session, oddities))
+        return self._calls_of(key, partial(self._hook_plans.of_exchanges, key, hook, http, session, oddities))
 
     def of_session(self, hook: Literal["record", "end"], session: Session) -> Calls:
         """The hooks that run in all sessions like this one."""
         key = (hook, session.observed_start, session.is_http)
-        return self._calls(
+        return self._calls_of(
             key, partial(self._hook_plans.of_sessions, hook, session.observed_start, is_http=session.is_http)
         )
 
@@ -342,13 +350,13 @@ class BoundHookPlans:
         self._messages.clear()
         self._others.clear()
 
-    def _calls(self, key: Hashable, find_calls: Callable[[], Wants]) -> Calls:
+    def _calls_of(self, key: Hashable, find_calls: Callable[[], UnboundCalls]) -> Calls:
         calls = self._others.get(key)
         if calls is None:
             unbound_calls = find_calls()
             self._note_faults()
             calls = self._bind(unbound_calls)
-            _keep(self._others, key, calls)
+            _store_in_cache(self._others, key, calls)
         return calls
 
     def _note_faults(self) -> None:
@@ -357,7 +365,7 @@ class BoundHookPlans:
             if rule_id not in self.faults:
                 self.switch_off(rule_id, fault)
 
-    def _bind(self, unbound_calls: Wants) -> Calls:
+    def _bind(self, unbound_calls: UnboundCalls) -> Calls:
         return tuple(
             (rule := self._rule(rule_class), self._hook(rule, hook))
             for rule_class, hook in unbound_calls
@@ -373,7 +381,7 @@ class BoundHookPlans:
 
     def _hook(self, rule: Rule, name: str) -> Hook:
         hook: Hook = getattr(rule, f"on_{name}")
-        return hook if self._costs is None else self._costs.timed(rule.id, hook)
+        return hook if self._costs is None else self._costs.measured_hook(rule.id, hook)
 
 
 @lru_cache(maxsize=8)
@@ -381,13 +389,13 @@ def _hook_plans_of(rule_classes: tuple[type[Rule], ...]) -> _HookPlans:
     return _HookPlans(rule_classes)
 
 
-def _keep(cache: dict[Any, Any], key: Hashable, value: object) -> None:
+def _store_in_cache(cache: dict[Any, Any], key: Hashable, value: object) -> None:
     if len(cache) > MAX_CACHED_KINDS:
         cache.clear()
     cache[key] = value
 
 
-def _add(plan: HookPlan, rule: Rule, hook: str, method: str, context: MessageContext, *, is_shaped: bool) -> None:
+def _add_hook(plan: HookPlan, rule: Rule, hook: str, method: str, context: MessageContext, *, is_shaped: bool) -> None:
     """Add a hook; only requests, notifications and results can contain the members or words that trigger it."""
     unbound_call = (type(rule), hook)
     decisive_part = rule.decisive_words(hook, method, context) if is_shaped else None
@@ -396,14 +404,14 @@ def _add(plan: HookPlan, rule: Rule, hook: str, method: str, context: MessageCon
     elif decisive_part == "envelope":
         plan.by_envelope += (unbound_call,)
     elif is_shaped and (word := rule.required_word_for(hook, method, context)):
-        plan.worded[word] = (*plan.worded.get(word, ()), unbound_call)
+        plan.by_word[word] = (*plan.by_word.get(word, ()), unbound_call)
     elif is_shaped and (members := rule.required_members_for(hook, method, context)):
         plan.by_members += ((members, *unbound_call),)
     else:
-        plan.usual += (unbound_call,)
+        plan.unconditional += (unbound_call,)
 
 
-def named(error: Exception) -> str:
+def fault_text(error: Exception) -> str:
     """The text that describes an exception of a rule."""
     return f"{type(error).__name__}: {error}"
 
@@ -414,8 +422,8 @@ def kind_of(context: MessageContext) -> tuple[str, str]:
     if isinstance(message, Request):
         return "request", message.method
     if isinstance(message, Notification):
-        return "notification", UNPREFIXED.get(message.method, message.method)
-    if isinstance(message, Invalid):
+        return "notification", UNPREFIXED_NOTIFICATIONS.get(message.method, message.method)
+    if isinstance(message, InvalidMessage):
         return "invalid" if context.is_posted else "aside", ""
     if context.answered is None:
         return "unpaired error" if message.is_error else "unpaired result", ""

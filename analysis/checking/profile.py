@@ -26,9 +26,9 @@ class Costs:
 
     def __init__(self) -> None:
         self.rules: dict[str, Cost] = {}
-        self._own_ns = min(_measured(()) for _ in range(1000))
+        self._overhead_ns = min(_duration_ns(()) for _ in range(1000))
 
-    def timed(self, rule: str, hook: Callable[..., Iterable[Finding]]) -> Callable[..., Iterable[Finding]]:
+    def measured_hook(self, rule: str, hook: Callable[..., Iterable[Finding]]) -> Callable[..., Iterable[Finding]]:
         """Returns a function that calls the hook and measures the time until it has returned all its findings."""
         cost = self.rules.setdefault(rule, Cost())
 
@@ -38,12 +38,12 @@ class Costs:
                 return [*hook(*arguments)]
             finally:
                 cost.calls += 1
-                cost.ns += max(0, perf_counter_ns() - start - self._own_ns)
+                cost.ns += max(0, perf_counter_ns() - start - self._overhead_ns)
 
         return timed_hook
 
 
-def _measured(findings: Iterable[Finding]) -> int:
+def _duration_ns(findings: Iterable[Finding]) -> int:
     start = perf_counter_ns()
     _ = [*findings]
     return perf_counter_ns() - start

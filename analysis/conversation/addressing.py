@@ -35,11 +35,13 @@ class Addressing:
 
     def __init__(self) -> None:
         self._sessions: BoundedDict[int, str] = BoundedDict(MAX_ADDRESSING_ENTRIES)
-        self._asked: BoundedDict[tuple[Side, str, Id], tuple[int, ...]] = BoundedDict(MAX_ADDRESSING_ENTRIES)
-        self._of_client: BoundedDict[int, tuple[RequestKey, ...] | list[RequestKey]] = BoundedDict(
+        self._exchanges_by_request: BoundedDict[tuple[Side, str, Id], tuple[int, ...]] = BoundedDict(
             MAX_ADDRESSING_ENTRIES
         )
-        self._first: BoundedDict[int, int] = BoundedDict(MAX_ADDRESSING_ENTRIES)
+        self._client_requests: BoundedDict[int, tuple[RequestKey, ...] | list[RequestKey]] = BoundedDict(
+            MAX_ADDRESSING_ENTRIES
+        )
+        self._original_exchanges: BoundedDict[int, int] = BoundedDict(MAX_ADDRESSING_ENTRIES)
 
     def on_exchange(self, members: dict[str, Any]) -> None:
         """Process an `exchange` record, which may name the session of its exchange."""
@@ -52,39 +54,39 @@ class Addressing:
         if isinstance(session, str) and self._sessions.get(number) != session:
             self._sessions.put(number, session)
 
-    def request(self, side: Side, frame: Frame, id_: Id) -> RequestKey:
+    def add_request(self, side: Side, frame: Frame, id_: Id) -> RequestKey:
         """Record a request in a frame; return its key."""
         number = frame.exchange
         key = RequestKey(number, id_)
         if number is not None:
             name = side, self._sessions.get(number, ""), id_
-            numbers = self._asked.get(name)
+            numbers = self._exchanges_by_request.get(name)
             if numbers is None:
-                self._asked.put(name, (number,))
+                self._exchanges_by_request.put(name, (number,))
             else:
-                self._asked[name] = *numbers[-7:], number
+                self._exchanges_by_request[name] = *numbers[-7:], number
             if side == "client":
-                carried_keys = self._of_client.get(number)
+                carried_keys = self._client_requests.get(number)
                 if carried_keys is None:
-                    self._of_client.put(number, (key,))
+                    self._client_requests.put(number, (key,))
                 elif isinstance(carried_keys, list):
                     carried_keys.append(key)
                 else:
-                    self._of_client[number] = [*carried_keys, key]
+                    self._client_requests[number] = [*carried_keys, key]
         return key
 
-    def repeat(self, exchange: int, earlier: int) -> None:
+    def note_repeat(self, exchange: int, earlier: int) -> None:
         """Note that an exchange repeats the requests of an earlier one, which was redirected."""
-        self._first.put(exchange, self._first.get(earlier, earlier))
-        self._of_client.put(exchange, self._of_client.get(earlier, ()))
+        self._original_exchanges.put(exchange, self._original_exchanges.get(earlier, earlier))
+        self._client_requests.put(exchange, self._client_requests.get(earlier, ()))
 
-    def first_of(self, exchange: int | None) -> int | None:
+    def original_exchange(self, exchange: int | None) -> int | None:
         """Returns the exchange that first carried the requests of an exchange: itself, unless it repeats them."""
-        return exchange if exchange is None else self._first.get(exchange, exchange)
+        return exchange if exchange is None else self._original_exchanges.get(exchange, exchange)
 
     def requests_in(self, exchange: int | None) -> Sequence[RequestKey]:
         """Returns the keys of the client's requests that an exchange carried; not a copy, as a batch may have many."""
-        return () if exchange is None else self._of_client.get(exchange, ())
+        return () if exchange is None else self._client_requests.get(exchange, ())
 
     def session_of(self, exchange: int) -> str:
         """Returns the name of the session of an exchange, or an empty string if that is unknown."""
@@ -92,26 +94,26 @@ class Addressing:
 
     def request_count(self, session: str) -> int:
         """Returns the number of ids that requests used in the exchanges of the session with this name."""
-        return sum(name == session for _, name, _ in self._asked)
+        return sum(name == session for _, name, _ in self._exchanges_by_request)
 
     def is_of_session(self, exchange: int) -> bool:
         """Whether an exchange belongs to a session: its responses may then still come on another stream."""
         return exchange in self._sessions
 
-    def own(self, exchange: int, id_: Id) -> RequestKey:
+    def own_key(self, exchange: int, id_: Id) -> RequestKey:
         """Returns the key of the request with this id in the exchange itself."""
         carried_keys = self.requests_in(exchange)
         # Usually the request is the only one in its exchange. The key is shared then, as the tables keep many.
         if len(carried_keys) == 1 and carried_keys[0].id == id_:
             return carried_keys[0]
-        return RequestKey(self.first_of(exchange), id_)
+        return RequestKey(self.original_exchange(exchange), id_)
 
-    def elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[RequestKey]:
+    def keys_elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[RequestKey]:
         """Yields the keys of the requests of `side`, in any exchange, that a response in this exchange can answer."""
         session = self._sessions.get(exchange, "")
         if session or side == "server":
             # The first response names the session, so requests sent before it are stored without a name.
-            for number in self._asked.get((side, session, id_), ()):
+            for number in self._exchanges_by_request.get((side, session, id_), ()):
                 yield RequestKey(number, id_)
 
 

@@ -10,23 +10,26 @@ from typing import Any, Final, Literal
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message, Response
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META_PREFIX, PROTOCOL_VERSION, SERVER_INFO
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import Era
 
 MAX_EXAMINED_ITEMS: Final = 1000
 """The most items of one list that are examined."""
 
-META_WORD: Final = b'"_meta"'
+META_KEY_JSON: Final = b'"_meta"'
 """The key `_meta` as JSON writes it."""
 
-_ESCAPED: Final = b"\\u00"
+_ESCAPE_START: Final = b"\\u00"
 """The start of an escape for a letter that need not be escaped."""
 
-USUAL: Final = frozenset(
+USUAL_META_KEYS: Final = frozenset(
     {
         *("progressToken", PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO),
-        *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
+        *(
+            META_PREFIX + name
+            for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")
+        ),
     }
 )
 """Keys of `_meta` that some revision or extension defines, and that other rules check."""
@@ -62,7 +65,7 @@ def searchable_bytes(message: Message) -> bytes | None:
     raw = frame.raw
     if frame.is_as_written:
         return raw
-    if message.index is not None or len(frames) != 1 or (b"\\" in raw and _ESCAPED in raw):
+    if message.index is not None or len(frames) != 1 or (b"\\" in raw and _ESCAPE_START in raw):
         return None
     return raw
 
@@ -76,13 +79,13 @@ def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str,
         context: the message.
         raw: as `searchable_bytes` returns it.
     """
-    part = part_of(context)
+    part = body_member(context)
     body = context.body.get(part)
     metas: list[tuple[str, Any]] = []
     has_own_meta = isinstance(body, dict) and "_meta" in body
     if isinstance(body, dict) and has_own_meta and not _is_usual(body["_meta"]):
         metas.append((f"/{part}/_meta", body["_meta"]))
-    if raw is None or raw.count(META_WORD) > has_own_meta:
+    if raw is None or raw.count(META_KEY_JSON) > has_own_meta:
         other_metas = [
             (pointer, annotated["_meta"]) for pointer, annotated in annotated_objects(context) if "_meta" in annotated
         ]
@@ -91,12 +94,12 @@ def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str,
 
 
 def _is_usual(meta: object) -> bool:
-    return isinstance(meta, dict) and USUAL.issuperset(meta)
+    return isinstance(meta, dict) and USUAL_META_KEYS.issuperset(meta)
 
 
 def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the objects in a message that may have `_meta`, icons, annotations or a MIME type, with JSON Pointers."""
-    part = part_of(context)
+    part = body_member(context)
     body = context.body.get(part)
     if not isinstance(body, dict):
         return
@@ -120,12 +123,12 @@ def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, 
             yield f"/{part}/_meta/{name.replace('/', '~1')}", peer
 
 
-def has_places(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
+def may_have_annotated_objects(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
     """Whether messages of a kind may have such objects: in the modern era, any message may describe its sender."""
     return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 
-def part_of(context: MessageContext) -> Literal["params", "result"]:
+def body_member(context: MessageContext) -> Literal["params", "result"]:
     """Returns the name of the member that contains the body of a message."""
     return "result" if isinstance(context.message, Response) else "params"
 

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from analysis.conversation.message import Message, invalid, message_of, messages, parse_exactly
+from analysis.conversation.message import Message, invalid_message, message_of, messages, parse_exactly
 from analysis.facts import raw_of
 from captures.frame import Frame
-from captures.limits import MAX_READER_JUDGED_BYTES, TOO_DEEP
+from captures.limits import MAX_JUDGED_DEPTH, MAX_READER_JUDGED_BYTES
 
 MAX_MESSAGE_LINES: Final = 10_000
 """The most lines that one message may span."""
@@ -24,7 +24,7 @@ MAX_MESSAGES_PER_LINE: Final = 10_000
 """The most messages that one line may contain."""
 
 _NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json", "framing/blank-line"})
-_SEVERAL: Final = "framing/several-messages-on-a-line"
+_SEVERAL_MESSAGES: Final = "framing/several-messages-on-a-line"
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}"]')
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 
@@ -33,26 +33,30 @@ class Assembly:
     """Assembles both directions of one stdio connection; frames from HTTP pass unchanged."""
 
     def __init__(self) -> None:
-        self._held = {"c2s": _Unfinished(), "s2c": _Unfinished()}
+        self._unfinished = {"c2s": _UnfinishedMessage(), "s2c": _UnfinishedMessage()}
 
     @property
     def is_idle(self) -> bool:
         """Whether no lines are held back, and no lines before the next one are lost."""
-        return not any(unfinished.frames or unfinished.is_spoilt for unfinished in self._held.values())
+        return not any(unfinished.frames or unfinished.has_lost_lines for unfinished in self._unfinished.values())
 
     def feed(self, frame: Frame) -> Iterable[Message]:
         """Returns the messages that a frame completes: none if the frame may be part of a longer message."""
-        unfinished = self._held[frame.dir]
-        if frame.unit != "line" or (frame.body is not None and not unfinished.frames and not unfinished.is_spoilt):
+        unfinished = self._unfinished[frame.dir]
+        if frame.unit != "line" or (frame.body is not None and not unfinished.frames and not unfinished.has_lost_lines):
             return messages(frame)
         return self._feed(frame, unfinished)
 
     @staticmethod
-    def _feed(frame: Frame, unfinished: "_Unfinished") -> Iterator[Message]:
-        if unfinished.is_spoilt:
-            yield from unfinished.after_loss(frame)
+    def _feed(frame: Frame, unfinished: "_UnfinishedMessage") -> Iterator[Message]:
+        if unfinished.has_lost_lines:
+            yield from unfinished.feed_after_loss(frame)
             return
-        if not unfinished.frames and frame.verdict.problem not in _NOT_JSON and frame.verdict.problem != _SEVERAL:
+        if (
+            not unfinished.frames
+            and frame.verdict.problem not in _NOT_JSON
+            and frame.verdict.problem != _SEVERAL_MESSAGES
+        ):
             yield from messages(frame)
             return
         if unfinished.frames and frame.verdict.kind not in ("invalid", "unjudged"):
@@ -61,43 +65,43 @@ class Assembly:
             return
         if unfinished.try_add(frame):
             if unfinished.is_closed:
-                yield from unfinished.joined()
+                yield from unfinished.join()
             return
         yield from unfinished.release()
         if unfinished.try_add(frame) and not unfinished.is_closed:
             return
         unfinished.clear()
-        yield from _split(frame) if frame.verdict.problem == _SEVERAL else messages(frame)
+        yield from _split(frame) if frame.verdict.problem == _SEVERAL_MESSAGES else messages(frame)
 
     def note_loss(self) -> None:
         """Note lost lines: messages held back may lack lines, and the next lines may be the rest of a message."""
-        for unfinished in self._held.values():
-            unfinished.is_spoilt = True
+        for unfinished in self._unfinished.values():
+            unfinished.has_lost_lines = True
 
     def finish(self, direction: str | None = None) -> Iterator[Message]:
         """Release the lines held back in one direction or both, at the end of the stream; yield their messages."""
-        for held_direction, unfinished in self._held.items():
+        for held_direction, unfinished in self._unfinished.items():
             if direction in (None, held_direction):
                 yield from unfinished.release()
 
 
-class _Unfinished:
+class _UnfinishedMessage:
     """Lines that may form one message."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
-        self.is_spoilt = False
+        self.has_lost_lines = False
         """Whether lines before the next one are lost."""
         self._depth = 0
         self._size = 0
 
-    def after_loss(self, frame: Frame) -> Iterator[Message]:
+    def feed_after_loss(self, frame: Frame) -> Iterator[Message]:
         """Process a line after a loss; yield messages. Lines cannot be judged until one is a message by itself."""
-        self.is_spoilt = frame.verdict.problem in _NOT_JSON
+        self.has_lost_lines = frame.verdict.problem in _NOT_JSON
         for held_frame in self.frames:
-            yield invalid(held_frame, "unjudged")
+            yield invalid_message(held_frame, "unjudged")
         self.clear()
-        yield from [invalid(frame, "unjudged")] if self.is_spoilt else messages(frame)
+        yield from [invalid_message(frame, "unjudged")] if self.has_lost_lines else messages(frame)
 
     @property
     def is_closed(self) -> bool:
@@ -123,7 +127,7 @@ class _Unfinished:
                 depth += 1
             elif mark in b"]}":
                 depth -= 1
-            if depth < 0 or depth > TOO_DEEP:
+            if depth < 0 or depth > MAX_JUDGED_DEPTH:
                 return False
             if depth == 0 and raw[token.end() :].strip():
                 return False  # something follows the end
@@ -133,7 +137,7 @@ class _Unfinished:
         self._depth, self._size = depth, self._size + len(raw)
         return True
 
-    def joined(self) -> Iterator[Message]:
+    def join(self) -> Iterator[Message]:
         """Clear the lines; yield them as one message, or each by itself if they do not form one."""
         frames = tuple(self.frames)
         raw = raw_of(frames)
@@ -144,21 +148,21 @@ class _Unfinished:
             return
         self.clear()
         if body == []:
-            yield _over(frames, invalid(frames[0], "batch/empty"))
+            yield _spanning_message(frames, invalid_message(frames[0], "batch/empty"))
             return
         items = enumerate(body) if isinstance(body, list) else ((None, body),)
         for index, item in items:
-            yield _over(frames, message_of(frames[0], index, item))
+            yield _spanning_message(frames, message_of(frames[0], index, item))
 
     def release(self) -> Iterator[Message]:
         """Clear the lines; yield the messages of each, judged by itself."""
         frames = self.frames
         self.clear()
         for frame in frames:
-            yield from [invalid(frame, "unjudged")] if self.is_spoilt else messages(frame)
+            yield from [invalid_message(frame, "unjudged")] if self.has_lost_lines else messages(frame)
 
 
-def _over(frames: tuple[Frame, ...], message: Message) -> Message:
+def _spanning_message(frames: tuple[Frame, ...], message: Message) -> Message:
     """Returns the message with all the lines that it spans."""
     return replace(message, frames=frames, t_ns=frames[-1].t_ns)
 
@@ -175,7 +179,7 @@ def _split(frame: Frame) -> Iterator[Message]:
             space = _SPACE.match(text, position)
             position = space.end() if space else position
     except (ValueError, RecursionError):
-        yield invalid(frame, _SEVERAL)
+        yield invalid_message(frame, _SEVERAL_MESSAGES)
         return
     for index, item in enumerate(values):
         yield message_of(frame, index, item)

@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Forgotten(NamedTuple):
+class ForgottenEntries(NamedTuple):
     """Entries of one kind that an analysis had to forget."""
 
     what: str

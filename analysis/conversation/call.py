@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of
+from analysis.conversation.message import Id, InvalidMessage, Message, Notification, Request, Response, id_of
 from analysis.conversation.multi_round import Chain, Round
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 ABANDONED_NS: Final = 5_000_000_000
 """A request that had waited this long when its sender cancelled it was abandoned, regardless of the reason given."""
-REASON: Final = 1000
+MAX_REASON_CHARS: Final = 1000
 """The most characters of a cancellation's reason that are kept."""
 MAX_CALL_SPANS: Final = 10_000
 """The most `spans` that are kept of one call."""
-QUOTED: Final = 60
+MAX_QUOTED_CHARS: Final = 60
 """The most characters of a name that guesses quote."""
 
 
@@ -95,10 +95,10 @@ ERRORS: Final = frozenset({_ERROR, _TOOL_ERROR})
 """Outcomes with a response that is an error."""
 FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
 """Outcomes without a response although one was due."""
-ENDLESS: Final = frozenset({"subscriptions/listen"})
+ENDLESS_METHODS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end with a cancellation."""
-_NO_SUCCESS: Final = 300
-_TOKEN: Final = (str, int, float)
+_MIN_UNSUCCESSFUL_STATUS: Final = 300
+_TOKEN_TYPES: Final = (str, int, float)
 _TIMED_OUT: Final = re.compile(rf"tim(?:e|ed)[\s_-]?out|deadline|{REQUEST_TIMEOUT}", re.IGNORECASE)
 
 
@@ -116,7 +116,7 @@ class ProbableAnswer(NamedTuple):
         return f"probably answered by frame {self.seq} {'without an id' if self.id is None else f'with id {self.id}'}"
 
 
-class Losses:
+class LossCounter:
     """Counts losses of records, which may include responses. All requests of a table share one, to save memory."""
 
     __slots__ = ("count",)
@@ -176,13 +176,13 @@ class Call(Struct, eq=False):
     exchange_end: RecordRef | None = None
     """The end of the HTTP exchange on which its response was due; None while the exchange is open or resumed, and after
     a response."""
-    client_closed: bool = False
+    has_client_closed: bool = False
     """Whether the client ended that exchange: it gave up, although this does not cancel the request."""
-    settled: Outcome | None = None
+    final_outcome: Outcome | None = None
     """The final outcome; None while it can still change."""
     is_forgotten: bool = False
     """Whether the call had to be forgotten because too many were open: its response then matches no request."""
-    losses: Losses | None = None
+    losses: LossCounter | None = None
     """The shared counter of losses of records; None if unknown."""
     losses_before: int = 0
     """The value of that counter when the request was sent."""
@@ -194,12 +194,12 @@ class Call(Struct, eq=False):
     @property
     def outcome(self) -> Outcome:
         """The outcome, as far as it is known."""
-        return self.settled or self._fate
+        return self.final_outcome or self._outcome_without_response
 
     @property
     def is_over(self) -> bool:
         """Whether nothing read later can change the outcome."""
-        return self.settled is not None or self.is_forgotten or not self.request.id.pairs
+        return self.final_outcome is not None or self.is_forgotten or not self.request.id.is_answerable
 
     @property
     def started_ns(self) -> int:
@@ -245,7 +245,7 @@ class Call(Struct, eq=False):
     @property
     def is_closed_by_client(self) -> bool:
         """Whether the client cancelled the request, or gave up on it, by closing its HTTP exchange."""
-        exchange_end = None if self.http is None else self.http.over
+        exchange_end = None if self.http is None else self.http.end_ref
         return exchange_end is not None and exchange_end.seq == self.cancelled_seq
 
     @property
@@ -255,17 +255,17 @@ class Call(Struct, eq=False):
 
     @property
     def _end_of_waiting(self) -> RecordRef | None:
-        return self.cancellation or (self.exchange_end if self.client_closed else None)
+        return self.cancellation or (self.exchange_end if self.has_client_closed else None)
 
     @property
     def failure(self) -> RecordRef | None:
         """The end of the HTTP exchange that made the call fail, or None if it has not failed."""
         if self.outcome is not _FAILED:
             return None
-        return self.exchange_end or (None if self.http is None else self.http.over)
+        return self.exchange_end or (None if self.http is None else self.http.end_ref)
 
     @property
-    def over(self) -> RecordRef | None:
+    def end_ref(self) -> RecordRef | None:
         """The record that ended the wait for the response, or None if the wait has not ended as far as is known.
 
         This is the first of its response, its cancellation (or the end of an HTTP exchange that its client closed), and
@@ -279,7 +279,7 @@ class Call(Struct, eq=False):
     @property
     def lasted_ns(self) -> int | None:
         """How long the call lasted, from when the request was handed on until the wait ended, or None if it has not."""
-        end = self.over
+        end = self.end_ref
         return None if end is None else max(0, end.t_ns - self.started_ns)
 
     @property
@@ -290,7 +290,7 @@ class Call(Struct, eq=False):
     @property
     def is_ended_by_leaving(self) -> bool:
         """Whether the client closed the HTTP exchange, and no cancellation had come before that."""
-        return self.client_closed and self.exchange_end is not None and self.cancelled_ns == self.exchange_end.t_ns
+        return self.has_client_closed and self.exchange_end is not None and self.cancelled_ns == self.exchange_end.t_ns
 
     @property
     def abandoned_ns(self) -> int | None:
@@ -302,9 +302,9 @@ class Call(Struct, eq=False):
         before five seconds, a timeout looks like any other cancellation. A response may still have come afterwards.
         """
         waited_ns = self.cancelled_after_ns
-        if waited_ns is None or self.request.method in ENDLESS:
+        if waited_ns is None or self.request.method in ENDLESS_METHODS:
             return None
-        is_given_up = self.client_closed or waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason)
+        is_given_up = self.has_client_closed or waited_ns >= ABANDONED_NS or mentions_timeout(self.cancel_reason)
         return waited_ns if is_given_up else None
 
     @property
@@ -331,17 +331,17 @@ class Call(Struct, eq=False):
     @property
     def is_awaited(self) -> bool:
         """Whether the sender still waits for a response, and one can still come."""
-        return self.cancellation is None and self.exchange_end is None and self.request.method not in ENDLESS
+        return self.cancellation is None and self.exchange_end is None and self.request.method not in ENDLESS_METHODS
 
     @property
     def is_open(self) -> bool:
         """Whether a response that the sender wants may still come, if the capture is still being recorded."""
-        return self.outcome is _UNANSWERED and self.abandoned_ns is None and self.request.method not in ENDLESS
+        return self.outcome is _UNANSWERED and self.abandoned_ns is None and self.request.method not in ENDLESS_METHODS
 
     @property
     def is_failure(self) -> bool:
         """Whether the request was abandoned or got no response although one was due; error responses do not count."""
-        if self.request.method in ENDLESS:
+        if self.request.method in ENDLESS_METHODS:
             return False
         return self.outcome in FAILURES or self.abandoned_ns is not None
 
@@ -382,18 +382,18 @@ class Call(Struct, eq=False):
 
     def may_be_in(self, http: "HttpExchange") -> bool:
         """Whether the response may have come in an ended exchange that the capture does not contain completely."""
-        if http.status is None or http.status >= _NO_SUCCESS:
+        if http.status is None or http.status >= _MIN_UNSUCCESSFUL_STATUS:
             return False
-        return "server" in http.unrecorded or (self.may_be_lost and http.response_size > 0)
+        return "server" in http.unrecorded_sides or (self.may_be_lost and http.response_size > 0)
 
     @property
-    def _fate(self) -> Outcome:
+    def _outcome_without_response(self) -> Outcome:
         """The outcome without a response."""
         if self.fault is not None:
             return self.fault
-        if self.client_closed and self.request.method == "initialize":
+        if self.has_client_closed and self.request.method == "initialize":
             return _UNANSWERED
-        if self.cancellation is not None or self.client_closed:
+        if self.cancellation is not None or self.has_client_closed:
             return _CANCELLED
         if self.exchange_end is not None:
             return _NOT_RECORDED if self.http is not None and self.may_be_in(self.http) else _FAILED
@@ -404,11 +404,11 @@ class Call(Struct, eq=False):
     def answer(self, response: Response) -> None:
         """Record the response."""
         self.response, self.ended_ns = response, response.t_ns
-        self.settled = outcome_of(response, self.request)
-        if self.exchange_end is not None or self.client_closed:
-            self.exchange_end, self.client_closed = None, False
+        self.final_outcome = outcome_of(response, self.request)
+        if self.exchange_end is not None or self.has_client_closed:
+            self.exchange_end, self.has_client_closed = None, False
         outer = self.outer
-        if outer is not None and outer.settled is None and self.request.method != "ping":
+        if outer is not None and outer.final_outcome is None and self.request.method != "ping":
             if outer.spans is None:
                 outer.spans = []
             if len(outer.spans) < MAX_CALL_SPANS:
@@ -497,7 +497,7 @@ class MessageContext(Struct, eq=False):
 
     def pack(self) -> None:
         """Keep only the bytes of the message, not its values; see `Request.pack`."""
-        if not isinstance(self.message, Invalid):
+        if not isinstance(self.message, InvalidMessage):
             self.message.pack()
             del self.body
 
@@ -505,7 +505,7 @@ class MessageContext(Struct, eq=False):
         """Parse the members of a packed message again. `body` is the only attribute that can be missing."""
         if name != "body":
             raise AttributeError(name)
-        return {} if isinstance(self.message, Invalid) else self.message.body
+        return {} if isinstance(self.message, InvalidMessage) else self.message.body
 
     @property
     def is_posted(self) -> bool:
@@ -522,11 +522,15 @@ class MessageContext(Struct, eq=False):
 
         Clients send messages in POST requests, and HTTP responses that answer no request contain none.
         """
-        if self.http is None or not isinstance(self.message, Invalid) or self.message.frames[0].unit != "http_body":
+        if (
+            self.http is None
+            or not isinstance(self.message, InvalidMessage)
+            or self.message.frames[0].unit != "http_body"
+        ):
             return False
         if self.message.sender == "client":
             return not self.is_posted
-        return not any(isinstance(context.message, Request) for context in self.http.sent)
+        return not any(isinstance(context.message, Request) for context in self.http.client_messages)
 
     @property
     def chain(self) -> Chain | None:
@@ -564,7 +568,7 @@ def context_of(
     return MessageContext(
         message,
         session,
-        {} if isinstance(message, Invalid) else message.body,
+        {} if isinstance(message, InvalidMessage) else message.body,
         call,
         call if isinstance(message, Response) else None,
         id_state,
@@ -584,15 +588,15 @@ def context_of(
 
 def quoted(text: str) -> str:
     """Returns text from a peer, truncated to the length that guesses quote."""
-    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
+    return text if len(text) <= MAX_QUOTED_CHARS else f"{text[: MAX_QUOTED_CHARS - 1]}…"
 
 
 def token_of(value: object) -> Id | None:
     """Returns a progress token as a key, or None if the value is not a valid token."""
-    return id_of(value) if isinstance(value, _TOKEN) else None
+    return id_of(value) if isinstance(value, _TOKEN_TYPES) else None
 
 
-def timed_out(reason: str | None) -> bool:
+def mentions_timeout(reason: str | None) -> bool:
     """Whether the reason given in a cancellation names a timeout."""
     return _TIMED_OUT.search(reason or "") is not None
 

@@ -3,15 +3,15 @@
 from typing import Final
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import REASON, Call, IdState, Outcome
+from analysis.conversation.call import MAX_REASON_CHARS, Call, IdState, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.handshake import text_of
 from analysis.conversation.message import Notification, Request, Side, id_of, other_side, parse_exactly
 from analysis.conversation.pairing import Pairing
 from analysis.conversation.session import Session
-from analysis.conversation.under_way import UnderWay
+from analysis.conversation.under_way import CallsUnderWay
 
-CANCELLATIONS: Final = frozenset({"notifications/cancelled", "cancelled"})
+CANCELLATION_METHODS: Final = frozenset({"notifications/cancelled", "cancelled"})
 """The methods of cancellations: the correct one, and one that some peers send instead."""
 
 # Enumeration members are slow to look up.
@@ -22,7 +22,7 @@ _UNANSWERED: Final = Outcome.UNANSWERED
 class Cancellations:
     """Cancels the calls that cancellations name."""
 
-    def __init__(self, tables: dict[Side, CallTable], pairing: Pairing, under_way: UnderWay) -> None:
+    def __init__(self, tables: dict[Side, CallTable], pairing: Pairing, under_way: CallsUnderWay) -> None:
         """Create an object that cancels the calls in these tables.
 
         Args:
@@ -43,20 +43,20 @@ class Cancellations:
         if listen_key is not None and _is_listening(self._tables[receiver].get(listen_key)):
             # This is the only request that the answering side ends with a cancellation.
             table, key = self._tables[receiver], listen_key
-        state = self._pairing.used(notification.sender, session, id_) if key is None else table.state(key)
+        state = self._pairing.last_id_state(notification.sender, session, id_) if key is None else table.id_state(key)
         key = key or RequestKey(frame.exchange, id_)
         cancelled_call = table.cancel(
-            key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON]
+            key, notification.t_ns, notification.seq, None if reason is None else reason[:MAX_REASON_CHARS]
         )
         if cancelled_call is not None:
-            cancelled_call.fault = _fault(cancelled_call)
+            cancelled_call.fault = _previous_outcome(cancelled_call)
             self._under_way.cancel(cancelled_call)
             return state, cancelled_call.request, cancelled_call
         named_call = table.get(key)
         return state, None if named_call is None else named_call.request, None
 
 
-def _fault(call: Call) -> Outcome | None:
+def _previous_outcome(call: Call) -> Outcome | None:
     """Returns the outcome that a request already had when it was cancelled, or None if it could still be answered.
 
     Callers cancel anything that has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
@@ -64,7 +64,7 @@ def _fault(call: Call) -> Outcome | None:
     """
     request, session = call.request, call.session
     if call.exchange_end is not None:
-        return None if call.client_closed else _FAILED
+        return None if call.has_client_closed else _FAILED
     is_gone = session is not None and not session.is_http and "server" in session.closed_ns
     is_lost = request.sender == "client" and (is_gone or request.method == "initialize")
     return _UNANSWERED if is_lost else None

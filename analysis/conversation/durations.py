@@ -63,7 +63,7 @@ class Durations:
         self.count += 1
         self.most = max(self.most, ns)
         if len(self._new) == _RUN:
-            self._sorted.append(self._in_order())
+            self._sorted.append(self._sorted_new_run())
             self._new = array("q")
 
     def merge(self, other: "Durations") -> None:
@@ -108,8 +108,8 @@ class Durations:
             counted, octave = count_below, octave + 1
         return counts
 
-    def _in_order(self) -> "array[int]":
+    def _sorted_new_run(self) -> "array[int]":
         return array("q", sorted(self._new))
 
     def _runs(self) -> "list[array[int]]":
-        return [*self._sorted, self._in_order()] if self._new else self._sorted
+        return [*self._sorted, self._sorted_new_run()] if self._new else self._sorted

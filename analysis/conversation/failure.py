@@ -19,10 +19,10 @@ _UPSTREAM_MENTION: Final = re.compile(r"\bupstream\b", re.IGNORECASE)
 FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
 
 
-def failed_by(http: HttpExchange) -> FailedBy | None:
+def failed_party(http: HttpExchange) -> FailedBy | None:
     """Returns the party that failed, or None if the exchange did not fail or is still open."""
     if http.status is not None and http.status >= _MIN_ERROR_STATUS:
-        if http.is_ours:
+        if http.is_from_recorder:
             return "network" if http.status in GATEWAY_STATUSES else "client"
         is_gateway = (
             http.status in GATEWAY_STATUSES
@@ -32,10 +32,10 @@ def failed_by(http: HttpExchange) -> FailedBy | None:
         return "gateway" if is_gateway else "server"
     if http.ended_by == "client":
         # A client may stop listening at any time.
-        return "client" if http.unawaited or http.status is None else None
+        return "client" if http.ended_calls or http.status is None else None
     if http.ended_by == "error":
         return "network"
     if http.ended_by == "server":
         return "server"
-    has_failed_call = any(call.outcome is Outcome.FAILED for call in http.unawaited) and not http.is_redirect
+    has_failed_call = any(call.outcome is Outcome.FAILED for call in http.ended_calls) and not http.is_redirect
     return "server" if has_failed_call else None  # the exchange ended in order, but without a response

@@ -10,14 +10,14 @@ from itertools import islice
 from typing import Final
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS, Call, GuessedRequest, IdState, ProbableAnswer, quoted
+from analysis.conversation.call import ENDLESS_METHODS, Call, GuessedRequest, IdState, ProbableAnswer, quoted
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Response, Side, other_side
 from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
 
-_TELLING: Final = {
+_METHOD_MEMBERS: Final = {
     "completion/complete": "completion",
     "elicitation/create": "action",
     "initialize": "protocolVersion",
@@ -32,15 +32,15 @@ _TELLING: Final = {
     "tools/list": "tools",
 }
 """The member of a result that identifies the method it answers, in every revision."""
-_OF_OTHERS: Final = frozenset(_TELLING.values()) - {"action", "messages", "model"}
+_IDENTIFYING_MEMBERS: Final = frozenset(_METHOD_MEMBERS.values()) - {"action", "messages", "model"}
 """Members that results of unknown methods and of tools do not have."""
-_EMPTY: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
+_EMPTY_RESULT_METHODS: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
 """Methods whose results have no members of their own."""
-MAX_SEARCHED: Final = 256
+MAX_SEARCHED_REQUESTS: Final = 256
 """The most open requests that are examined, the oldest first; the others are not counted."""
 
 
-def guess(
+def guess_request(
     response: Response,
     session: Session,
     tables: dict[Side, CallTable],
@@ -62,7 +62,9 @@ def guess(
     if _is_explained(response, session, tables, http):
         return None
     is_in_exchange = response.sender == "server" and http is not None and http.method == "POST"
-    open_calls, is_cut = _open(session, tables[other_side(response.sender)], posted_keys if is_in_exchange else None)
+    open_calls, is_cut = _open_calls(
+        session, tables[other_side(response.sender)], posted_keys if is_in_exchange else None
+    )
     candidates = [call for call in open_calls if _fits(response, call.request.method)]
     if not candidates:
         return None
@@ -85,7 +87,7 @@ def _is_explained(
 ) -> bool:
     """Whether something other than a wrong id explains, or may explain, that a response matches no request."""
     requester = other_side(response.sender)
-    if tables[requester].forgotten or not session.observed_start:
+    if tables[requester].forgotten_count or not session.observed_start:
         return True  # its request may not have been recorded
     if http is not None and http.is_replay:
         return True
@@ -96,20 +98,24 @@ def _is_explained(
         session.unread[requester] = session.unread.get(requester, 0) - is_for_unread
         return is_for_unread
     own_key = RequestKey(response.frames[0].exchange, response.id)
-    return tables[response.sender].state(own_key) is not IdState.NEVER_SEEN  # its sender answered its own request
+    return tables[response.sender].id_state(own_key) is not IdState.NEVER_SEEN  # its sender answered its own request
 
 
-def _open(session: Session, table: CallTable, posted_keys: Sequence[RequestKey] | None) -> tuple[list[Call], bool]:
+def _open_calls(
+    session: Session, table: CallTable, posted_keys: Sequence[RequestKey] | None
+) -> tuple[list[Call], bool]:
     """Returns the calls of a table that wait for a response, the oldest first, and whether there may be more."""
     if posted_keys is None:
-        examined_calls, is_cut = table.oldest(MAX_SEARCHED), len(table) > MAX_SEARCHED
+        examined_calls, is_cut = table.oldest_calls(MAX_SEARCHED_REQUESTS), len(table) > MAX_SEARCHED_REQUESTS
     else:
-        examined_calls = [call for key in islice(posted_keys, MAX_SEARCHED) if (call := table.get(key)) is not None]
-        is_cut = len(posted_keys) > MAX_SEARCHED
+        examined_calls = [
+            call for key in islice(posted_keys, MAX_SEARCHED_REQUESTS) if (call := table.get(key)) is not None
+        ]
+        is_cut = len(posted_keys) > MAX_SEARCHED_REQUESTS
     candidates = [
         call
         for call in examined_calls
-        if call.session is session and call.cancellation is None and call.request.method not in ENDLESS
+        if call.session is session and call.cancellation is None and call.request.method not in ENDLESS_METHODS
     ]
     return sorted(candidates, key=lambda call: (call.request.seq, call.request.index or 0)), is_cut
 
@@ -119,6 +125,6 @@ def _fits(response: Response, method: str) -> bool:
     result = response.result
     if response.is_error or not isinstance(result, dict):
         return True
-    if _OF_OTHERS.isdisjoint(result):
-        return method not in _EMPTY or all(name == "_meta" for name in result)
-    return method not in METHODS or _TELLING.get(method) in result
+    if _IDENTIFYING_MEMBERS.isdisjoint(result):
+        return method not in _EMPTY_RESULT_METHODS or all(name == "_meta" for name in result)
+    return method not in METHODS or _METHOD_MEMBERS.get(method) in result

@@ -8,11 +8,11 @@ from typing import Any
 
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.message import Invalid, Request, Response
+from analysis.conversation.message import InvalidMessage, Request, Response
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Session
-from analysis.protocol.declared_capabilities import declared
-from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
-from analysis.protocol.revisions import MODERN, Era, rank_of
+from analysis.protocol.declared_capabilities import declaration_of
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED_NOTIFICATIONS
+from analysis.protocol.revisions import FIRST_MODERN_RANK, Era, rank_of
 
 
 def is_modern(request: Request, http: HttpExchange | None) -> bool:
@@ -22,7 +22,7 @@ def is_modern(request: Request, http: HttpExchange | None) -> bool:
     if PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS:
         return True
     rank = rank_of(http.fields.get(VERSION_FIELD)) if http is not None else None
-    return rank is not None and rank >= MODERN
+    return rank is not None and rank >= FIRST_MODERN_RANK
 
 
 def on_client_request(request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
@@ -91,7 +91,7 @@ def advance_state(context: MessageContext) -> None:
                 session.state, session.initialize = "new", None
             else:
                 session.state = "ready" if session.has_initialized else "init-answered"
-    elif message.sender != "client" or isinstance(message, Invalid):
+    elif message.sender != "client" or isinstance(message, InvalidMessage):
         return
     elif isinstance(message, Request) and message.method == "initialize":
         session.epoch += 1
@@ -100,7 +100,10 @@ def advance_state(context: MessageContext) -> None:
         session.state, session.initialize, session.has_initialized = "init-sent", message, False
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))
-    elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and context.era != "modern":
+    elif (
+        UNPREFIXED_NOTIFICATIONS.get(message.method, message.method) == "notifications/initialized"
+        and context.era != "modern"
+    ):
         # An id makes this notification invalid, but does not change its meaning.
         session.has_initialized = True
         if session.state == "init-answered":
@@ -114,8 +117,8 @@ def _declare(session: Session, era: Era, response: Response, result: dict[str, A
         session.declared.pop(era, None)
         return
     conn = response.frames[0].conn
-    session.declared[era] = declared(capabilities, response.seq, response.t_ns, conn, is_awaited=is_awaited)
-    session.gaps |= session.declared[era].gaps
+    session.declared[era] = declaration_of(capabilities, response.seq, response.t_ns, conn, is_awaited=is_awaited)
+    session.gaps |= session.declared[era].uncovered_methods
 
 
 def text_of(value: object) -> str | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from analysis.conversation.durations import quantile
 
-_FINENESS: Final = 6
+_MANTISSA_BITS: Final = 6
 """How many bits of a duration are kept: the most significant ones."""
 
 
@@ -28,7 +28,7 @@ class Histogram:
 
     def add(self, ns: int) -> None:
         """Add a duration."""
-        power = max(0, ns.bit_length() - _FINENESS)
+        power = max(0, ns.bit_length() - _MANTISSA_BITS)
         self._counts[power << 32 | ns >> power] += 1
         self.count += 1
         self.most = max(self.most, ns)
@@ -39,9 +39,9 @@ class Histogram:
             return [None] * len(parts)
         keys = sorted(self._counts)
         ends = list(accumulate(self._counts[key] for key in keys))
-        return [quantile(self.count, lambda rank: self._ranked(rank, keys, ends), part) for part in parts]
+        return [quantile(self.count, lambda rank: self._value_at(rank, keys, ends), part) for part in parts]
 
-    def _ranked(self, rank: int, keys: list[int], ends: list[int]) -> int:
+    def _value_at(self, rank: int, keys: list[int], ends: list[int]) -> int:
         """Returns the duration with this rank, as its bucket represents it."""
         if rank == self.count - 1:
             return self.most

@@ -27,29 +27,29 @@ MAX_HTTP_EXCHANGES: Final = 10_000
 """The most finished exchanges that are kept; the oldest are forgotten first."""
 MAX_OPEN_HTTP_EXCHANGES: Final = 15_000
 """The most open exchanges that are kept: a stream may be opened first and closed last."""
-SHORTEST_NAME: Final = 4
+MIN_PROGRAM_NAME_CHARS: Final = 4
 """The length of the shortest program name that is looked for in a page: shorter names occur in other words."""
 MAX_SEARCHED_LEGACY_STREAMS: Final = 100
 """The most streams of the older transport that are searched for the stream of a client."""
 MAX_BODY_MESSAGES: Final = 16
 """The most messages of each body that are kept."""
 
-STREAM: Final = "text/event-stream"
+EVENT_STREAM: Final = "text/event-stream"
 """The media type of event streams."""
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 """Statuses of responses that send the client to another address (RFC 9110 §15.4)."""
-WITHOUT_BODY: Final = frozenset({202, 204})
+BODILESS_STATUSES: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
 _SIDES: Final[tuple[Side, ...]] = ("client", "server")
-DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
+DECODED_CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 """The content codings that every version of the recorder decodes."""
-_WITHOUT_MESSAGES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
+_MESSAGELESS_STATUSES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
 """Statuses of responses that contain no messages."""
 _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
-_SELDOM: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
+_RARE_MEMBERS: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
 """Members that few `exchange` records have."""
-_NONE: Final[frozenset[Any]] = frozenset()
+_EMPTY_SET: Final[frozenset[Any]] = frozenset()
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
 """Whether a last event id belongs to one stream, to none or to several, or is sent where nothing can be resumed."""
@@ -100,7 +100,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     target: str = ""
     fields: dict[str, str] = {}
     """The request's header fields by lower-case name, the last value of each; secrets are hashed."""
-    doubled: frozenset[str] = _NONE
+    repeated_fields: frozenset[str] = _EMPTY_SET
     """Names of fields that occur more than once in the request."""
     peer: str = ""
     """Address of the client."""
@@ -108,9 +108,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
     uri_key: str | None = None
     endpoints: tuple[str, ...] = ()
     """The first two addresses (or invalid values instead) that events of the older transport announced."""
-    announced: RecordRef | None = None
+    announced_ref: RecordRef | None = None
     """The record that announced the first address."""
-    announced_again: RecordRef | None = None
+    second_announced_ref: RecordRef | None = None
     """The record that announced the second address."""
     status: int | None = None
     """The status of the response; None before its head, and if there was none."""
@@ -126,42 +126,42 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Whether that response contains the name in its `Server` field: then that program wrote it, and did not pass on
     the response of another server."""
     ended_by: str | None = None
-    """How the exchange ended: `complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
+    """How the exchange ended: `complete`, `client_fingerprint`, `server`, `proxy` or `error`; None while it is open."""
     reason: str = ""
     """The reason phrase of the response, which follows its status."""
     error: str = ""
     """Why the exchange broke off, as the recorder or the system worded it; empty if it did not, or if that is
     unknown."""
-    is_ours: bool = False
+    is_from_recorder: bool = False
     """Whether the recorder itself sent the response."""
-    started: RecordRef | None = None
+    started_ref: RecordRef | None = None
     """The first record of the request; None if it is lost."""
-    answered: RecordRef | None = None
+    answered_ref: RecordRef | None = None
     """The first record of the response, or of an end without one."""
-    over: RecordRef | None = None
+    end_ref: RecordRef | None = None
     """The record of the end of the exchange; None while it is open."""
     request_size: int = 0
     response_size: int = 0
-    unrecorded: frozenset[Side] = _NONE
+    unrecorded_sides: frozenset[Side] = _EMPTY_SET
     """The sides whose body may contain messages but is not in the capture, as far as is known."""
-    missed: int = 0
-    """How many of the sides in `unrecorded` the fold has counted."""
+    counted_unrecorded: int = 0
+    """How many of the sides in `unrecorded_sides` the fold has counted."""
     session: Session | None = None
     """The session of the exchange; None before its first message."""
-    sent: "tuple[MessageContext, ...]" = ()
+    client_messages: "tuple[MessageContext, ...]" = ()
     """The client's messages in the exchange."""
-    received: "tuple[MessageContext, ...]" = ()
+    server_messages: "tuple[MessageContext, ...]" = ()
     """The server's messages in the exchange."""
-    settled: "MessageContext | None" = None
+    last_answer: "MessageContext | None" = None
     """The server's last response to a request."""
     origin: "HttpExchange | None" = None
     """The exchange that carried the messages first, if this one repeats them after a redirect; else None."""
-    repeated: "ref[HttpExchange] | None" = None
+    repeated_by: "ref[HttpExchange] | None" = None
     """The last exchange that repeats these messages after a redirect; weak, because that exchange refers to this
     one."""
-    closed: int = 0
+    closed_count: int = 0
     """How many of the first requests in the exchange were no longer open when it last ended."""
-    unawaited: "Sequence[Call]" = ()
+    ended_calls: "Sequence[Call]" = ()
     """The calls in the exchange for which no response is expected after its end."""
     _is_streamable: bool | None = None
     memory: dict[str, Any] = {}
@@ -172,15 +172,15 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """The `Last-Event-ID` of the request, if the response is an event stream."""
     resumption: Resumption | None = None
     """What is known about the `Last-Event-ID`; None without one."""
-    resumed: int | None = None
+    resumed_number: int | None = None
     """Number of the exchange that this one resumes: the last that carried the event named by `Last-Event-ID`."""
-    replays: int = 0
+    replay_count: int = 0
     """How many events of the exchange an earlier exchange of the same stream had carried."""
-    strays: tuple[CrossStreamEvent, ...] = ()
+    stray_events: tuple[CrossStreamEvent, ...] = ()
     """The first 16 events of the exchange that another stream had carried."""
-    repeats: tuple[RepeatedEventId, ...] = ()
+    repeated_events: tuple[RepeatedEventId, ...] = ()
     """The first 16 events of the exchange that repeat an earlier id in an odd way."""
-    is_surely_unknown: bool = False
+    is_certainly_unknown: bool = False
     """Whether the server certainly never sent the `Last-Event-ID`."""
     resumed_order: int = 0
     """The position, among all events, of the event named by `Last-Event-ID`."""
@@ -188,7 +188,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Milliseconds to wait before reconnecting, as the event stream last said; known once the stream has ended."""
     is_retry_known: bool = False
     """Whether `retry` is recorded at all: it is not for streams without ids, or in captures by earlier versions."""
-    latest: "MessageContext | None" = None
+    last_server_message: "MessageContext | None" = None
     """The server's last message."""
     assigned_id: SessionId | None = None
     """The session id that the response assigned."""
@@ -206,21 +206,21 @@ class HttpExchange(Struct, eq=False, weakref=True):
         self.has_news = False
         if request is not self._request and isinstance(request, dict):
             self._set_request(request)
-        if stage == "request" and self.started is None and isinstance(request, dict):
-            self.started = at
+        if stage == "request" and self.started_ref is None and isinstance(request, dict):
+            self.started_ref = at
         if isinstance(response, dict):
             if response is not self._response:
                 self._set_response(response)
-            self.answered = self.answered or at
+            self.answered_ref = self.answered_ref or at
         if stage == "end":
-            self.answered = self.answered or at
+            self.answered_ref = self.answered_ref or at
             self.ended_by = _text(members.get("ended_by")) or "error"
-            self.over = self.over or at
+            self.end_ref = self.end_ref or at
         self._update_common_members(members)
-        if not _SELDOM.isdisjoint(members):
+        if not _RARE_MEMBERS.isdisjoint(members):
             self._update_rare_members(members, at)
         if "missing" in members or _CODING in self.answer_fields or _CODING in self.fields:
-            self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
+            self.unrecorded_sides = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
 
     def _update_common_members(self, members: dict[str, Any]) -> None:
         """Update the exchange from the members that most records have, apart from the heads."""
@@ -244,7 +244,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         head = request if type(request) is Head else Head(request)
         self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
-        self.fields, self.doubled = head.fields, head.doubled
+        self.fields, self.repeated_fields = head.fields, head.doubled
         if self.assigned_id is not None:
             self.assigned_id.path = self.path
 
@@ -256,7 +256,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         self.status = status if type(status) is int else None
         self.reason = _text(head.get("reason"))
         self.answer_fields = head.fields
-        self.is_ours = head.get("by") == "proxy"
+        self.is_from_recorder = head.get("by") == "proxy"
         if _CHALLENGE in head.fields:
             self.challenges = values_of(head.get("headers"), _CHALLENGE)
 
@@ -267,9 +267,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
         if "response_text" in members and not self.response_gist:
             text = _text(members["response_text"])
             self.response_gist = gist(text)
-            self.is_signed = len(self.maker) >= SHORTEST_NAME and self.maker in text.lower()
+            self.is_signed = len(self.program) >= MIN_PROGRAM_NAME_CHARS and self.program in text.lower()
         if "endpoints" in members:
-            self._announce(members["endpoints"], at)
+            self._set_endpoints(members["endpoints"], at)
 
     def _lacks_body(self, side: Side, members: dict[str, Any]) -> bool:
         """Whether the capture lacks a body that may contain messages.
@@ -280,47 +280,47 @@ class HttpExchange(Struct, eq=False, weakref=True):
         name, fields = ("request", self.fields) if side == "client" else ("response", self.answer_fields)
         missing, hashes = members.get("missing"), members.get("body_hash")
         if isinstance(missing, list) and name in missing:
-            return self.method == "POST" if side == "client" else self._may_hold(side)
+            return self.method == "POST" if side == "client" else self._may_contain_messages(side)
         coding = fields.get(_CODING, "").strip().lower()
         if not coding:
             return False
         if isinstance(hashes, dict) and isinstance(hashes.get(name), dict):
             # Earlier versions recorded the same for a body that they could decode but that contained no message.
-            return ("undecoded" in hashes[name] or coding not in DECODED) and self._may_hold(side)
-        return self.ended_by is None and coding not in DECODED and self._may_hold(side)
+            return ("undecoded" in hashes[name] or coding not in DECODED_CODINGS) and self._may_contain_messages(side)
+        return self.ended_by is None and coding not in DECODED_CODINGS and self._may_contain_messages(side)
 
-    def _may_hold(self, side: Side) -> bool:
+    def _may_contain_messages(self, side: Side) -> bool:
         """Whether messages are due in a body."""
         if side == "client":
             is_mcp = self.accepts_stream or VERSION_FIELD in self.fields or _SESSION_FIELD in self.fields
             return self.method == "POST" and (is_mcp or self.announced_by is not None)
-        if self.status is None or self.status in _WITHOUT_MESSAGES or self.is_for_stream:
+        if self.status is None or self.status in _MESSAGELESS_STATUSES or self.is_for_stream:
             return False
-        is_pulled = self.is_pulled_stream or (self.method == "GET" and self.status >= 400)
-        return bool(self.sent) or "client" in self.unrecorded or is_pulled
+        is_pulled = self.is_get_stream or (self.method == "GET" and self.status >= 400)
+        return bool(self.client_messages) or "client" in self.unrecorded_sides or is_pulled
 
-    def _announce(self, endpoints: object, at: RecordRef | None) -> None:
+    def _set_endpoints(self, endpoints: object, at: RecordRef | None) -> None:
         addresses = endpoints if isinstance(endpoints, list) else []
         self.endpoints = tuple(address for address in addresses[:2] if isinstance(address, str))
         if self.endpoints:
-            self.announced = self.announced or at
+            self.announced_ref = self.announced_ref or at
         if len(self.endpoints) > 1:
-            self.announced_again = self.announced_again or at
+            self.second_announced_ref = self.second_announced_ref or at
 
     @property
-    def is_pulled_stream(self) -> bool:
+    def is_get_stream(self) -> bool:
         """Whether the exchange is a stream of events that the client opened by GET."""
-        return self.method == "GET" and self.media_type == STREAM and self.status == 200
+        return self.method == "GET" and self.media_type == EVENT_STREAM and self.status == 200
 
     @property
-    def is_opening(self) -> bool:
+    def is_initializing(self) -> bool:
         """Whether the exchange carries `initialize`."""
-        return any(context.method == "initialize" for context in self.sent)
+        return any(context.method == "initialize" for context in self.client_messages)
 
     @property
     def is_modern(self) -> bool:
         """Whether the exchange carries messages of the modern era."""
-        return bool(self.sent) and self.sent[0].era == "modern"
+        return bool(self.client_messages) and self.client_messages[0].era == "modern"
 
     def revision_and_era(self, session: Session | None) -> tuple[int | None, Era | None]:
         """Returns the rank of the revision in force for the exchange, and its era; each is None if unknown.
@@ -328,17 +328,21 @@ class HttpExchange(Struct, eq=False, weakref=True):
         For `initialize`, this is the revision agreed on. If there are no messages, the header field decides, or else
         the handshake of the session, which may be unknown.
         """
-        if self.sent:
-            context = self.sent[0]
-            if context.method == "initialize" and self.received and self.received[0].request is context.message:
-                context = self.received[0]
+        if self.client_messages:
+            context = self.client_messages[0]
+            if (
+                context.method == "initialize"
+                and self.server_messages
+                and self.server_messages[0].request is context.message
+            ):
+                context = self.server_messages[0]
             return context.rank, context.era
         rank = rank_of(self.fields.get(VERSION_FIELD))
         if rank is None and session is not None:
             rank = rank_of(session.handshake)
         return rank, None if rank is None else era_of(rank)
 
-    def transported(self, session: Session | None) -> tuple[int | None, Era | None]:
+    def transport_revision_and_era(self, session: Session | None) -> tuple[int | None, Era | None]:
         """Returns the same as `revision_and_era`, except that 2024-11-05 over Streamable HTTP counts as 2025-03-26.
 
         Servers agree on any revision over any transport, but only 2025-03-26 and later define Streamable HTTP.
@@ -347,7 +351,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         if rank != 0 or not self.is_streamable:
             return declared
         has_id = _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields
-        return (1 if has_id or self.accepts_stream or self.media_type == STREAM else 0), era
+        return (1 if has_id or self.accepts_stream or self.media_type == EVENT_STREAM else 0), era
 
     @property
     def is_streamable(self) -> bool:
@@ -358,7 +362,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         """
         if self._is_streamable is None:
             looks_streamable = self._looks_streamable()
-            if self.answered is None or self.method != "POST":
+            if self.answered_ref is None or self.method != "POST":
                 return looks_streamable  # later records may show that it does not
             self._is_streamable = looks_streamable
         return self._is_streamable
@@ -374,14 +378,14 @@ class HttpExchange(Struct, eq=False, weakref=True):
             if VERSION_FIELD in self.fields:
                 return True
             return self._traffic.is_whole and not self._traffic.has_legacy and self.path in self._traffic.paths
-        if self.may_be_older:
+        if self.may_be_legacy:
             return False  # a stream of the older transport may have announced this address
-        if self.accepts_stream or self.media_type == STREAM:
+        if self.accepts_stream or self.media_type == EVENT_STREAM:
             return True
         if self.is_modern:
             # If the request is lost, it may have been sent to the address of an older-transport stream.
-            return self.started is not None or not self._traffic.has_legacy
-        return bool(self.sent) and self._traffic.is_whole and not self._traffic.has_legacy
+            return self.started_ref is not None or not self._traffic.has_legacy
+        return bool(self.client_messages) and self._traffic.is_whole and not self._traffic.has_legacy
 
     @property
     def is_whole(self) -> bool:
@@ -391,7 +395,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def announced_by(self) -> "HttpExchange | None":
         """For a POST: the stream of the older transport that announced its address."""
-        return None if self.uri_key is None else self._traffic.announced.get(self.uri_key)
+        return None if self.uri_key is None else self._traffic.legacy_streams.get(self.uri_key)
 
     @property
     def is_for_stream(self) -> bool:
@@ -402,29 +406,29 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self.announced_by is not None and (not self.accepts_stream or "?" in self.target)
 
     @property
-    def may_be_older(self) -> bool:
+    def may_be_legacy(self) -> bool:
         """Whether a stream that is not in the capture may have announced the address of the exchange."""
         return self._traffic.has_unread_stream
 
     @property
     def accepts_stream(self) -> bool:
         """Whether the request accepts an event stream as its response."""
-        return STREAM in self.fields.get("accept", "").lower()
+        return EVENT_STREAM in self.fields.get("accept", "").lower()
 
     @property
     def legacy_streams(self) -> "list[HttpExchange]":
         """The last streams of the older transport, the latest first."""
-        return [*islice(reversed(self._traffic.announced.values()), MAX_SEARCHED_LEGACY_STREAMS)]
+        return [*islice(reversed(self._traffic.legacy_streams.values()), MAX_SEARCHED_LEGACY_STREAMS)]
 
     @property
-    def losses(self) -> int:
+    def loss_count(self) -> int:
         """How many times records have been lost so far."""
-        return self._traffic.losses
+        return self._traffic.loss_count
 
     @property
     def is_unbroken(self) -> bool:
         """Whether no record has been lost since the exchange began."""
-        return self._traffic.losses == self._losses_before
+        return self._traffic.loss_count == self._losses_before
 
     @property
     def session_ids(self) -> SessionIds:
@@ -432,9 +436,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self._traffic.session_ids
 
     @property
-    def maker(self) -> str:
+    def program(self) -> str:
         """The program named by the field `Server`, in lower case, or an empty string if there is none."""
-        return _maker(self.answer_fields.get("server", ""))
+        return _program(self.answer_fields.get("server", ""))
 
     @property
     def is_behind_gateway(self) -> bool:
@@ -454,12 +458,12 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def media_type(self) -> str:
         """The media type of the response, in lower case and without parameters, or an empty string if there is none."""
-        return media_of(self.answer_fields.get("content-type", ""))
+        return media_type_of(self.answer_fields.get("content-type", ""))
 
     @property
-    def resumes(self) -> "HttpExchange | None":
+    def resumed_exchange(self) -> "HttpExchange | None":
         """The exchange that this one resumes, or None if there is none or it has been forgotten."""
-        stream = None if self.resumed is None else self._traffic.known(self.resumed)
+        stream = None if self.resumed_number is None else self._traffic.get(self.resumed_number)
         # A malicious peer could reuse a forgotten number to cause an endless loop.
         return stream if stream is not None and stream.order < self.order else None
 
@@ -471,7 +475,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def is_redirect(self) -> bool:
         """Whether the response sends the client to another address."""
-        return self.status in REDIRECTS and "location" in self.answer_fields
+        return self.status in REDIRECT_STATUSES and "location" in self.answer_fields
 
     @property
     def location(self) -> str:
@@ -479,18 +483,18 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self.answer_fields.get("location", "")
 
     @property
-    def first(self) -> "HttpExchange":
+    def first_carrier(self) -> "HttpExchange":
         """The exchange that first carried these messages: this one, unless it repeats a redirected exchange."""
         return self if self.origin is None else self.origin
 
     @property
-    def last(self) -> "HttpExchange":
+    def last_carrier(self) -> "HttpExchange":
         """The exchange that last carried these messages: this one, unless the client followed a redirect from it."""
-        repeated = self.repeated() if self.repeated is not None else None
+        repeated = self.repeated_by() if self.repeated_by is not None else None
         return self if repeated is None else repeated
 
     @property
-    def client(self) -> str:
+    def client_fingerprint(self) -> str:
         """A fingerprint of the client, for requests without a session id: its address, credentials and program."""
         host = self.peer.rpartition(":")[0]
         return "\n".join((host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
@@ -498,19 +502,28 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def is_settled(self) -> bool:
         """Whether nothing that comes later can affect the messages of this exchange, which has ended."""
-        is_usual = self.method == "POST" and self.repeated is None and not self.is_redirect
-        return is_usual and all(context.call is None or context.call.response is not None for context in self.sent)
+        is_usual = self.method == "POST" and self.repeated_by is None and not self.is_redirect
+        return is_usual and all(
+            context.call is None or context.call.response is not None for context in self.client_messages
+        )
 
-    def forget(self) -> None:
+    def drop_messages(self) -> None:
         """Drop the messages and calls: each refers to the exchange, and reference cycles are freed late."""
-        self.sent, self.received, self.unawaited, self.latest, self.settled, self.held_bytes = (), (), (), None, None, 0
+        (
+            self.client_messages,
+            self.server_messages,
+            self.ended_calls,
+            self.last_server_message,
+            self.last_answer,
+            self.held_bytes,
+        ) = (), (), (), None, None, 0
 
 
 class HttpTraffic:
     """The properties of all exchanges of a capture together; each exchange refers to this object."""
 
     def __init__(self) -> None:
-        self.losses = 0
+        self.loss_count = 0
         """How many times records were lost."""
         self.is_whole = False
         """Whether the recording began before the first exchange, with no loss since."""
@@ -520,19 +533,19 @@ class HttpTraffic:
         """Whether there was a stream, opened by GET without a session id, whose events are not in the capture."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
-        self.announced: BoundedDict[str, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
+        self.legacy_streams: BoundedDict[str, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
         """The streams of the older transport, by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, if the recorder knew it; else empty."""
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
-        self._lasting: BoundedDict[int, HttpExchange] = BoundedDict(MAX_OPEN_HTTP_EXCHANGES)
-        self._ended: BoundedDict[int, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
+        self._open_exchanges: BoundedDict[int, HttpExchange] = BoundedDict(MAX_OPEN_HTTP_EXCHANGES)
+        self._ended_exchanges: BoundedDict[int, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
 
-    def known(self, number: int) -> HttpExchange | None:
+    def get(self, number: int) -> HttpExchange | None:
         """Returns the exchange with this number, or None if it is unknown or forgotten."""
-        return self._lasting.get(number) or self._ended.get(number)
+        return self._open_exchanges.get(number) or self._ended_exchanges.get(number)
 
 
 def values_of(headers: object, name: str) -> tuple[str, ...]:
@@ -547,11 +560,11 @@ def values_of(headers: object, name: str) -> tuple[str, ...]:
 
 
 @lru_cache
-def _maker(server: str) -> str:
+def _program(server: str) -> str:
     return server.partition("/")[0].partition(" ")[0].lower()
 
 
-def media_of(value: str) -> str:
+def media_type_of(value: str) -> str:
     """Returns a media type in lower case, without its parameters."""
     return value.partition(";")[0].strip().lower()
 

@@ -2,7 +2,8 @@
 
 `messages` never raises, regardless of the bytes, and guesses nothing. An absent member is `MISSING` and not `null`, a 1
 is not a "1", and a message is classified by the members it has, never by which model would accept it. The verdict on
-the frame (captures.envelope) takes precedence: a frame that is invalid there stays `Invalid`, for the same reason.
+the frame (captures.envelope) takes precedence: a frame that is invalid there stays `InvalidMessage`, for the same
+reason.
 
 Values are parsed by orjson if the verdict found no problem. Otherwise `json` parses the bytes, and a number that a
 float cannot represent keeps its digits (`Number`). Ids are exact in both cases.
@@ -54,7 +55,7 @@ class Id(Struct, frozen=True, gc=False):
     exact; the digest of a long value; empty for `other`."""
 
     @property
-    def pairs(self) -> bool:
+    def is_answerable(self) -> bool:
         """Whether a response can refer to the id: a null, an array or an object cannot be answered."""
         return self.type not in ("null", "other")
 
@@ -68,9 +69,9 @@ class Id(Struct, frozen=True, gc=False):
 
 _MAX_ID_CHARS: Final = 256
 # Only integers of at most this many digits are written out: 1e400000 must not become 400,000 zeros.
-_PLAIN_DIGITS: Final = 40
-_PLAIN: Final = 10**_PLAIN_DIGITS
-_INTEGER_DIGITS: Final = 400
+_MAX_PLAIN_DIGITS: Final = 40
+_PLAIN_LIMIT: Final = 10**_MAX_PLAIN_DIGITS
+_MAX_INTEGER_DIGITS: Final = 400
 
 
 class Number(float):
@@ -88,29 +89,29 @@ class Number(float):
 def id_of(value: object) -> Id:
     """Returns a parsed id as a key, which is exact if `parse_exactly` parsed it: a plain float has lost digits."""
     if isinstance(value, str):
-        return _short("string", value)
-    if type(value) is int and 0 <= value < _PLAIN:
+        return _bounded_id("string", value)
+    if type(value) is int and 0 <= value < _PLAIN_LIMIT:
         return Id("number", str(value))
     if value is None:
         return Id("null", "null")
     if isinstance(value, bool):
         return Id("boolean", "true" if value else "false")
     if isinstance(value, int | float):
-        return _short("number", number_text(value.token if isinstance(value, Number) else str(value)))
+        return _bounded_id("number", number_text(value.token if isinstance(value, Number) else str(value)))
     return Id("other", "")
 
 
 def id_of_token(token: bytes) -> Id:
     """Returns an id as a key, from its JSON token."""
-    if token.isdigit() and len(token) <= _PLAIN_DIGITS:
+    if token.isdigit() and len(token) <= _MAX_PLAIN_DIGITS:
         return Id("number", token.decode())
     text = token.decode("utf-8", "surrogatepass")
     if text[:1] in "-0123456789":
-        return _short("number", number_text(text))
+        return _bounded_id("number", number_text(text))
     return id_of(parse_exactly(token))
 
 
-def _short(type_: Literal["string", "number"], value: str) -> Id:
+def _bounded_id(type_: Literal["string", "number"], value: str) -> Id:
     if len(value) <= _MAX_ID_CHARS:
         return Id(type_, value)
     # A table of ids must stay small when every id is a megabyte.
@@ -119,7 +120,7 @@ def _short(type_: Literal["string", "number"], value: str) -> Id:
     return Id("digest", blake2b(f"{type_}:{value}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest())
 
 
-def converted(id_: Id) -> Id:
+def converted_id(id_: Id) -> Id:
     """Returns the id with its type changed, as by a peer that turns numbers into strings or strings into numbers."""
     if id_.type == "number":
         return Id("string", id_.value)
@@ -134,7 +135,7 @@ def number_text(token: str) -> str:
     `1`, `1.0`, `10e-1` → `1`; `1e2` → `100`; `-0.0` → `0`; `0.50` → `0.5`; `1e400` → `1e400`. A token that is not a
     number is returned unchanged.
     """
-    if len(token) <= _PLAIN_DIGITS and token.isdecimal():
+    if len(token) <= _MAX_PLAIN_DIGITS and token.isdecimal():
         return token
     mantissa, _, power = token.lower().partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
@@ -146,14 +147,14 @@ def number_text(token: str) -> str:
     digits = (whole + fraction).lstrip("0")
     exponent = int(power) - len(fraction) + len(digits) - len(digits.rstrip("0"))
     digits = digits.rstrip("0")
-    return sign + _written(digits, exponent) if digits else "0"
+    return sign + _canonical_text(digits, exponent) if digits else "0"
 
 
-def _written(digits: str, exponent: int) -> str:
+def _canonical_text(digits: str, exponent: int) -> str:
     """Returns `digits`, which have no zeros at either end, times ten to the power of `exponent`."""
-    if 0 <= exponent <= _PLAIN_DIGITS - len(digits):
+    if 0 <= exponent <= _MAX_PLAIN_DIGITS - len(digits):
         return digits + "0" * exponent
-    if 0 < -exponent <= _PLAIN_DIGITS:
+    if 0 < -exponent <= _MAX_PLAIN_DIGITS:
         padded = digits.rjust(1 - exponent, "0")
         return f"{padded[:exponent]}.{padded[exponent:]}"
     return f"{digits}e{exponent}"
@@ -175,7 +176,7 @@ class _Message(Struct, eq=False):
     """Stamp of the last frame: nanoseconds since the capture opened."""
 
 
-class _Object(_Message, eq=False):
+class _ObjectMessage(_Message, eq=False):
     body: dict[str, Any]
     """All members of the message."""
     _packed: bytes | None = None
@@ -231,7 +232,7 @@ def _meta_of(body: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-class Request(_Object, eq=False, kw_only=True):
+class Request(_ObjectMessage, eq=False, kw_only=True):
     """A message with `method` and `id`, which expects a response."""
 
     id: Id
@@ -246,14 +247,14 @@ class Request(_Object, eq=False, kw_only=True):
         return None
 
 
-class Notification(_Object, eq=False, kw_only=True):
+class Notification(_ObjectMessage, eq=False, kw_only=True):
     """A message with `method` but no `id`, which expects no response."""
 
     method: str
     """The notification's method."""
 
 
-class Response(_Object, eq=False, kw_only=True):
+class Response(_ObjectMessage, eq=False, kw_only=True):
     """A message with `result` or `error`."""
 
     id: Id | None
@@ -275,36 +276,36 @@ class Response(_Object, eq=False, kw_only=True):
         return "error" in self.body and (self.error is not None or "result" not in self.body)
 
 
-class Invalid(_Message, eq=False):
+class InvalidMessage(_Message, eq=False):
     """A frame, or part of one, that is not a message or cannot be judged."""
 
     reason: str
     """The id of the rule that it breaks, or `unjudged` if it is too large to examine or some of its bytes are lost."""
 
 
-Message: TypeAlias = Request | Notification | Response | Invalid
+Message: TypeAlias = Request | Notification | Response | InvalidMessage
 
 
 def messages(frame: Frame) -> tuple[Message, ...]:
     """Returns the messages of a frame: one, or all of a batch. The result is never empty, and nothing raises."""
     if frame.body is not None:
-        return (flawless(frame, frame.body),)
+        return (flawless_message(frame, frame.body),)
     verdict = frame.verdict
     if frame.is_partial:
-        return (invalid(frame, "unjudged"),)
+        return (invalid_message(frame, "unjudged"),)
     if verdict.kind in ("invalid", "unjudged"):
-        return (invalid(frame, verdict.problem or verdict.kind),)
+        return (invalid_message(frame, verdict.problem or verdict.kind),)
     try:
         body = _parse(frame)
         if isinstance(body, list):
             elements = tuple(message_of(frame, index, element) for index, element in enumerate(body))
-            return elements or (invalid(frame, "batch/empty"),)
+            return elements or (invalid_message(frame, "batch/empty"),)
         return (message_of(frame, None, body),)
     except (ValueError, RecursionError):
-        return (invalid(frame, verdict.problem or "unjudged"),)
+        return (invalid_message(frame, verdict.problem or "unjudged"),)
 
 
-def count_of(frame: Frame) -> int:
+def message_count(frame: Frame) -> int:
     """Returns the number of messages in a frame without creating them: a batch may have a million."""
     if frame.verdict.kind != "batch" or frame.is_partial:
         return 1
@@ -315,7 +316,7 @@ def count_of(frame: Frame) -> int:
     return max(1, len(body)) if isinstance(body, list) else 1
 
 
-def flawless(frame: Frame, body: dict[str, Any]) -> Request | Notification | Response:
+def flawless_message(frame: Frame, body: dict[str, Any]) -> Request | Notification | Response:
     """Returns the message of a flawless frame, whose kind the verdict determines."""
     verdict = frame.verdict
     method = verdict.method
@@ -323,13 +324,13 @@ def flawless(frame: Frame, body: dict[str, Any]) -> Request | Notification | Res
     if method is not None and verdict.id is None:
         return Notification((frame,), None, sender_side, frame.seq, frame.t_ns, body, method=method)
     raw_id = body["id"]
-    id_ = _short("string", raw_id) if type(raw_id) is str else Id("number", str(raw_id))
+    id_ = _bounded_id("string", raw_id) if type(raw_id) is str else Id("number", str(raw_id))
     if method is not None:
         return Request((frame,), None, sender_side, frame.seq, frame.t_ns, body, id=id_, method=method)
     return Response((frame,), None, sender_side, frame.seq, frame.t_ns, body, id=id_)
 
 
-_WHITE: Final = b" \t\r\n"
+_WHITE_SPACE: Final = b" \t\r\n"
 
 
 def is_as_written(message: Message) -> bool:
@@ -337,7 +338,7 @@ def is_as_written(message: Message) -> bool:
 
     This is true of nearly all messages. Checking each object while parsing would take ten times as long.
     """
-    if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
+    if isinstance(message, InvalidMessage) or message.index is not None or len(message.frames) > 1:
         return False
     raw = message.frames[0].raw
     if message.frames[0].is_as_written:
@@ -346,17 +347,17 @@ def is_as_written(message: Message) -> bool:
         serialised = orjson.dumps(message.body)
     except orjson.JSONEncodeError:
         return False
-    return serialised == raw or serialised.translate(None, _WHITE) == raw.translate(None, _WHITE)
+    return serialised == raw or serialised.translate(None, _WHITE_SPACE) == raw.translate(None, _WHITE_SPACE)
 
 
-def sender(frame: Frame) -> Side:
+def sender_of(frame: Frame) -> Side:
     """Returns the side that sent a frame."""
     return "client" if frame.dir == "c2s" else "server"
 
 
-def invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
-    """Returns an `Invalid` for a frame, or a part of one, that is not a message for this reason."""
-    return Invalid((frame,), index, sender(frame), frame.seq, frame.t_ns, reason)
+def invalid_message(frame: Frame, reason: str, index: int | None = None) -> InvalidMessage:
+    """Returns an `InvalidMessage` for a frame, or a part of one, that is not a message for this reason."""
+    return InvalidMessage((frame,), index, sender_of(frame), frame.seq, frame.t_ns, reason)
 
 
 def message_of(frame: Frame, index: int | None, body: object) -> Message:
@@ -368,15 +369,15 @@ def message_of(frame: Frame, index: int | None, body: object) -> Message:
         body: the value.
     """
     if not isinstance(body, dict):
-        return invalid(frame, "framing/not-a-message" if index is None else "batch/item-not-object", index)
-    common = index, sender(frame), frame.seq, frame.t_ns
+        return invalid_message(frame, "framing/not-a-message" if index is None else "batch/item-not-object", index)
+    common = index, sender_of(frame), frame.seq, frame.t_ns
     method = body.get("method", MISSING)
     if method is MISSING:
         if "result" in body or "error" in body:
             return Response((frame,), *common, body, id=_id(frame, index, body))
-        return invalid(frame, "jsonrpc/unclassifiable", index)
+        return invalid_message(frame, "jsonrpc/unclassifiable", index)
     if not isinstance(method, str) or not method:
-        return invalid(frame, "jsonrpc/method-not-string", index)
+        return invalid_message(frame, "jsonrpc/method-not-string", index)
     id_ = _id(frame, index, body)
     if id_ is None:
         return Notification((frame,), *common, body, method=method)
@@ -414,7 +415,7 @@ def parse_exactly(raw: bytes) -> Any:
 
 def _integer(token: str) -> int | Number:
     # int() refuses more than 4300 digits, and takes quadratic time for fewer.
-    return int(token) if len(token) <= _INTEGER_DIGITS else Number(token)
+    return int(token) if len(token) <= _MAX_INTEGER_DIGITS else Number(token)
 
 
 def _constant(token: str) -> Number:

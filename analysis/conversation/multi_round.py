@@ -33,19 +33,19 @@ MAX_CHAINS: Final = 10_000
 """The most interim results and retries under way that are kept; the oldest are forgotten first."""
 MAX_TOTAL_CHAIN_BYTES: Final = 8 << 20
 """The most bytes in the frames of these interim results and their requests; a single pair may exceed the limit."""
-ALIKE: Final = 100
+MAX_ALIKE_CHAINS: Final = 100
 """The most interim results of one session, method and target that wait at the same time."""
-KEYS: Final = 50
+MAX_EXAMINED_KEYS: Final = 50
 """The most keys of `inputResponses` that are examined: each is looked up in every candidate."""
-ROUNDS: Final = 1_000
+MAX_ROUNDS: Final = 1_000
 """The most rounds of a chain that are kept individually."""
-PLACES: Final = 8
+MAX_PLACES: Final = 8
 """The most calls of one `requestState` that are distinguished."""
 
 Evidence: TypeAlias = Literal["state", "keys", "params"]
 """How a retry was recognised: by the state that it sends back, by a key that it answers, or by equal params."""
 
-_OWN: Final = frozenset({"_meta", "inputResponses", "requestState"})
+_RETRY_MEMBERS: Final = frozenset({"_meta", "inputResponses", "requestState"})
 
 
 class Turn(NamedTuple):
@@ -65,11 +65,11 @@ class Round(NamedTuple):
     """The number of the round in its chain, from 1."""
     seq: int
     """Number of the frame of the request."""
-    asked_ns: int
+    requested_ns: int
     """Stamp of the request."""
     client_ns: int | None = None
     """How long the client, or its user, took from the interim result to this request; None for the first round."""
-    by: Evidence | None = None
+    evidence: Evidence | None = None
     """How the request was recognised as part of the chain; None for the first round."""
 
 
@@ -86,7 +86,7 @@ class Chain:
         self.rounds: list[Round] = [Round(self, 1, request.seq, request.t_ns)]
         """The first 1,000 rounds, in order."""
         self.round_count = 1
-        self.interim: Turn | None = None
+        self.interim_turn: Turn | None = None
         """The last interim result, with its request. It is kept until the response to its retry has come; None if there
         is none or it had to be forgotten."""
         self.is_waiting = False
@@ -99,7 +99,7 @@ class Chain:
         """State that rules keep for the chain, by their ids."""
         self.place: tuple[int, str, Id | None] = (session.number, request.method, target_of(request))
         """The session, method and target that a retry must have."""
-        self.state: Id | None = None
+        self.request_state: Id | None = None
         """The `requestState` of the interim result."""
         self.input_requests: dict[str, Any] = {}
         """The `inputRequests` of the interim result."""
@@ -111,15 +111,15 @@ class Chain:
     def params(self) -> bytes | None:
         """A digest of the params that should be the same in the retry; None if unknown."""
         if self._params is False:
-            self._params = None if self.interim is None else fingerprint(self.interim.request.params)
+            self._params = None if self.interim_turn is None else fingerprint(self.interim_turn.request.params)
         return self._params
 
     def add_interim(self, turn: Turn) -> None:
         """Keep an interim result."""
         result: Any = turn.response.result
         state, input_requests = result.get("requestState"), result.get("inputRequests")
-        self.interim, self._params = turn, False
-        self.state = id_of(state) if isinstance(state, str) else None
+        self.interim_turn, self._params = turn, False
+        self.request_state = id_of(state) if isinstance(state, str) else None
         self.input_requests = input_requests if isinstance(input_requests, dict) else {}
         self.size = size_of(turn.request.frames) + size_of(turn.response.frames)
 
@@ -136,11 +136,11 @@ class Chains:
         """
         self.count = 0
         """The number of chains so far."""
-        self.forgotten = 0
+        self.forgotten_count = 0
         """How many interim results and retries under way had to be forgotten: their next rounds are not recognised."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
-        self._held: OrderedDict[int, Chain] = OrderedDict()
-        self.waiting: dict[tuple[int, str, Id | None], list[Chain]] = {}
+        self._kept_chains: OrderedDict[int, Chain] = OrderedDict()
+        self.waiting_chains: dict[tuple[int, str, Id | None], list[Chain]] = {}
         """The chains whose interim result waits for a retry; if there are none, no request can be a retry."""
         self.retries: OrderedDict[tuple[int, int | None], Round] = OrderedDict()
         """The retries under way, by frame number and position of their requests."""
@@ -154,7 +154,7 @@ class Chains:
 
     def __len__(self) -> int:
         """The number of interim results that are kept."""
-        return len(self._held)
+        return len(self._kept_chains)
 
     # ---- events
 
@@ -163,24 +163,24 @@ class Chains:
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
             return None
-        candidates = self.waiting.get((session.number, request.method, target_of(request)))
+        candidates = self.waiting_chains.get((session.number, request.method, target_of(request)))
         if not candidates:
             return None
-        chain, evidence = _meant(candidates, params)
-        if chain is None or chain.interim is None:
+        chain, evidence = _continued_chain(candidates, params)
+        if chain is None or chain.interim_turn is None:
             return None
-        self._leave(chain)
-        client_ns = max(0, request.t_ns - chain.interim.response.t_ns)
+        self._remove_waiting(chain)
+        client_ns = max(0, request.t_ns - chain.interim_turn.response.t_ns)
         retry = Round(chain, chain.round_count + 1, request.seq, request.t_ns, client_ns, evidence)
         chain.round_count += 1
         chain.client_ns += client_ns
         chain.is_waiting = False
-        if len(chain.rounds) < ROUNDS:
+        if len(chain.rounds) < MAX_ROUNDS:
             chain.rounds.append(retry)
         self.retries[request.seq, request.index] = retry
         if len(self.retries) > self._limit:
             self.retries.popitem(last=False)
-            self.forgotten += 1
+            self.forgotten_count += 1
         return retry
 
     def on_response(self, turn: Turn, session: Session, *, is_interim: bool) -> Round | None:
@@ -202,7 +202,7 @@ class Chains:
             round_ = Chain(self.count, session, request).rounds[0]
         chain = round_.chain
         if is_interim:
-            self._hold(chain, turn)
+            self._keep(chain, turn)
         else:
             chain.ended_ns = turn.response.t_ns
         return round_
@@ -210,97 +210,97 @@ class Chains:
     def on_failed(self, request: Request) -> None:
         """Note that a request can no longer be answered. If it was a retry, the client may send it again."""
         retry = self.retries.pop((request.seq, request.index), None) if self.retries else None
-        if retry is None or retry.chain.interim is None:
+        if retry is None or retry.chain.interim_turn is None:
             return
         chain = retry.chain
         chain.round_count -= 1
         chain.client_ns -= retry.client_ns or 0
         if chain.rounds[-1] is retry:
             chain.rounds.pop()
-        self._wait(chain)
+        self._add_waiting(chain)
 
     # ---- memory
 
-    def _hold(self, chain: Chain, turn: Turn) -> None:
+    def _keep(self, chain: Chain, turn: Turn) -> None:
         """Keep a chain with its interim result."""
         chain.add_interim(turn)
         self._bytes += chain.size
-        self._held[chain.number] = chain
-        self._note(chain)
-        self._wait(chain)
-        while len(self._held) > 1 and (len(self._held) > self._limit or self._bytes > self._bytes_limit):
-            self._forget(next(iter(self._held.values())))
+        self._kept_chains[chain.number] = chain
+        self._note_place(chain)
+        self._add_waiting(chain)
+        while len(self._kept_chains) > 1 and (len(self._kept_chains) > self._limit or self._bytes > self._bytes_limit):
+            self._forget(next(iter(self._kept_chains.values())))
 
-    def _note(self, chain: Chain) -> None:
+    def _note_place(self, chain: Chain) -> None:
         """Record the state and the target of an interim result, until the end of the capture."""
         self.places[chain.place[1:]] = None
-        if chain.state is not None:
-            places = self.states.setdefault(chain.state, {chain.place})
+        if chain.request_state is not None:
+            places = self.states.setdefault(chain.request_state, {chain.place})
             if places and chain.place not in places:
                 places.add(chain.place)
-                if len(places) > PLACES:
+                if len(places) > MAX_PLACES:
                     places.clear()
         for table in (self.places, self.states):
             if len(table) > self._limit:
                 table.popitem(last=False)
                 self.has_all = False
 
-    def _wait(self, chain: Chain) -> None:
+    def _add_waiting(self, chain: Chain) -> None:
         chain.is_waiting = True
-        chains = self.waiting.setdefault(chain.place, [])
+        chains = self.waiting_chains.setdefault(chain.place, [])
         chains.append(chain)
-        if len(chains) > ALIKE:
+        if len(chains) > MAX_ALIKE_CHAINS:
             self._forget(chains[0])
 
     def _forget(self, chain: Chain) -> None:
-        self.forgotten += 1
+        self.forgotten_count += 1
         self._release(chain)
 
     def _release(self, chain: Chain) -> None:
         """Release the interim result of a chain."""
-        if self._held.pop(chain.number, None) is not None:
+        if self._kept_chains.pop(chain.number, None) is not None:
             self._bytes -= chain.size
-        self._leave(chain)
-        chain.interim, chain.input_requests = None, {}
+        self._remove_waiting(chain)
+        chain.interim_turn, chain.input_requests = None, {}
 
-    def _leave(self, chain: Chain) -> None:
+    def _remove_waiting(self, chain: Chain) -> None:
         """Remove a chain that no longer waits for a retry."""
-        chains = self.waiting.get(chain.place, [])
+        chains = self.waiting_chains.get(chain.place, [])
         if chain in chains:
             chains.remove(chain)
             if not chains:
-                del self.waiting[chain.place]
+                del self.waiting_chains[chain.place]
 
 
-def _meant(candidates: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:
+def _continued_chain(candidates: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:
     """Returns the chain that a retry continues, out of those with its method and target, and the evidence."""
     request_state, responses = params.get("requestState"), params.get("inputResponses")
     state = id_of(request_state) if isinstance(request_state, str) else None
-    same_state = [] if state is None else [chain for chain in candidates if chain.state == state]
+    same_state = [] if state is None else [chain for chain in candidates if chain.request_state == state]
     if len(same_state) == 1:
         return same_state[0], "state"
     digest = fingerprint(params)
-    keys = set(islice(responses, KEYS)) if isinstance(responses, dict) else set()
+    keys = set(islice(responses, MAX_EXAMINED_KEYS)) if isinstance(responses, dict) else set()
     if same_state:
-        return _one_of(same_state, digest, keys), "state"
+        return _intended_chain(same_state, digest, keys), "state"
     matches = [chain for chain in candidates if not chain.input_requests.keys().isdisjoint(keys)]
     if state is None:
         # Prefer a chain for which this is a correct retry to one whose state is missing from the retry.
-        matches = [chain for chain in matches if chain.state is None] or matches
+        matches = [chain for chain in matches if chain.request_state is None] or matches
     else:
         # An unknown state may come from an interim result that is not in the capture.
         matches = [chain for chain in matches if digest is not None and chain.params == digest]
     if matches:
-        return _one_of(matches, digest, keys), "keys"
+        return _intended_chain(matches, digest, keys), "keys"
     matches = [
         chain
         for chain in candidates
-        if digest is not None and chain.params == digest and (chain.state is None or state is None)
+        if digest is not None and chain.params == digest and (chain.request_state is None or state is None)
     ]
-    return _one_of(matches, digest, set()), "params"
+    return _intended_chain(matches, digest, set()), "params"
 
 
-def _one_of(candidates: list[Chain], digest: bytes | None, keys: set[str]) -> Chain | None:
+def _intended_chain(candidates: list[Chain], digest: bytes | None, keys: set[str]) -> Chain | None:
     """Returns the intended chain among several, or None if it is ambiguous."""
     if len(candidates) > 1 and digest is not None:
         candidates = [chain for chain in candidates if chain.params == digest] or candidates
@@ -316,7 +316,7 @@ def _one_of(candidates: list[Chain], digest: bytes | None, keys: set[str]) -> Ch
 
 def _was_given_up(older: Chain, newer: Chain) -> bool:
     """Whether the newer call began after the older one's interim result: then the client had started over."""
-    return older.interim is not None and older.interim.response.seq < newer.rounds[0].seq
+    return older.interim_turn is not None and older.interim_turn.response.seq < newer.rounds[0].seq
 
 
 def target_of(request: Request) -> Id | None:
@@ -334,7 +334,7 @@ def fingerprint(params: object) -> bytes | None:
     """Returns a digest of params, or None without params; members that a retry changes are left out."""
     if not isinstance(params, dict):
         return None
-    stable_params = {name: value for name, value in params.items() if name not in _OWN}
+    stable_params = {name: value for name, value in params.items() if name not in _RETRY_MEMBERS}
     try:
         text = orjson.dumps(stable_params, option=orjson.OPT_SORT_KEYS)
     except TypeError:

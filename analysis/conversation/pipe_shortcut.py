@@ -12,26 +12,26 @@ from analysis.conversation.addressing import RequestKey
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import IdState, MessageContext
 from analysis.conversation.call_table import CallTable
-from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
+from analysis.conversation.cancellations import CANCELLATION_METHODS, Cancellations
 from analysis.conversation.links import METHODS, Links
-from analysis.conversation.message import Notification, Request, Response, Side, flawless
+from analysis.conversation.message import Notification, Request, Response, Side, flawless_message
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Session, State, era_in_force
-from analysis.conversation.under_way import PROGRESS, UnderWay
+from analysis.conversation.under_way import PROGRESS_METHODS, CallsUnderWay
 from analysis.protocol.error_codes import MODERN_CODES
-from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import Era, rank_of
 from captures.frame import Frame
 
-MOVES: Final = (
+SESSION_METHODS: Final = (
     MODERN_METHODS
     | {"initialize", "notifications/initialized"}
-    | {short for short, name in UNPREFIXED.items() if name == "notifications/initialized"}
+    | {short for short, name in UNPREFIXED_NOTIFICATIONS.items() if name == "notifications/initialized"}
 )
 """Methods that may change their session."""
 _NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 _NO_SESSION: Final = Session(0, None, 0)
 _NO_META: Final[dict[str, Any]] = {}
-ENVELOPE: Final = 3
+RESPONSE_MEMBER_COUNT: Final = 3
 """The number of members of a response: `jsonrpc`, `id`, and either `result` or `error`."""
 
 
@@ -43,7 +43,7 @@ class Terms(NamedTuple):
     era: Era | None
 
 
-UNKNOWN: Final = Terms(None, None, None)
+UNKNOWN_TERMS: Final = Terms(None, None, None)
 
 
 def terms_of(session: Session) -> tuple[Terms, Terms]:
@@ -68,7 +68,7 @@ class PipeShortcut:
     def __init__(
         self,
         tables: dict[Side, CallTable],
-        under_way: UnderWay,
+        under_way: CallsUnderWay,
         links: Links,
         cancellations: Cancellations,
         assembly: Assembly,
@@ -89,14 +89,15 @@ class PipeShortcut:
         """Whether messages are accepted."""
         self._session = _NO_SESSION
         self._state: State = "new"
-        self._asked = UNKNOWN
+        self._request_terms = UNKNOWN_TERMS
         """The terms in force for the client's requests."""
-        self._around = UNKNOWN
+        self._other_terms = UNKNOWN_TERMS
         """The terms in force for all other messages except responses."""
-        self._client: object = None
-        """The last description that the client gave of itself in a request; `_server` is the server's in a result."""
-        self._server: object = None
-        self._is_linked = False
+        self._client_info: object = None
+        """The last description that the client gave of itself in a request; `_server_info` is the server's in a
+        result."""
+        self._server_info: object = None
+        self._may_have_links = False
         """Whether any message may be linked to others."""
 
     def prepare(self, session: Session | None) -> None:
@@ -115,9 +116,9 @@ class PipeShortcut:
         if session is None or not self.is_open:
             return
         self._session, self._state = session, session.state
-        self._asked, self._around = terms_of(session)
-        self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
-        self._is_linked = not self._links.is_idle
+        self._request_terms, self._other_terms = terms_of(session)
+        self._client_info, self._server_info = session.introduced.get("client"), session.introduced.get("server")
+        self._may_have_links = not self._links.is_idle
 
     def try_frame(self, frame: Frame, body: dict[str, Any]) -> MessageContext | None:
         """Process the message of a frame; return its context, or None (with nothing changed) if it is not accepted.
@@ -126,7 +127,7 @@ class PipeShortcut:
             frame: a flawless frame from the pipe.
             body: its parsed message.
         """
-        message = flawless(frame, body)
+        message = flawless_message(frame, body)
         if type(message) is Response:
             return self._response(message)
         if type(message) is Request:
@@ -136,21 +137,21 @@ class PipeShortcut:
     def _request(self, request: Request) -> MessageContext | None:
         session, side, method = self._session, request.sender, request.method
         table, key = self._tables[side], RequestKey(None, request.id)
-        if method in MOVES or table.get(key) is not None or table.past(key) is not None:
+        if method in SESSION_METHODS or table.get(key) is not None or table.past_request(key) is not None:
             return None
         if side == "client":
-            revision, rank, era = self._asked
+            revision, rank, era = self._request_terms
             params = request.body.get("params")
             meta = None if params is None else params.get("_meta")
             if type(meta) is not dict:
                 meta = _NO_META
             if era == "modern":
-                if meta.get(PROTOCOL_VERSION) != revision or meta.get(CLIENT_INFO) != self._client:
+                if meta.get(PROTOCOL_VERSION) != revision or meta.get(CLIENT_INFO) != self._client_info:
                     return None
             elif PROTOCOL_VERSION in meta:
                 return None
         else:
-            revision, rank, era = self._around
+            revision, rank, era = self._other_terms
         session.last_request[side] = session.last_seq[side] = request.seq
         call, state = self._under_way.begin(request, key, _NEVER_SEEN, revision, era, session, None)
         context = MessageContext(
@@ -166,7 +167,7 @@ class PipeShortcut:
             era=era,
             request=request,
         )
-        if self._is_linked or method in METHODS:
+        if self._may_have_links or method in METHODS:
             self._link(context)
         return context
 
@@ -176,10 +177,10 @@ class PipeShortcut:
         table = self._tables["client" if is_from_server else "server"]
         key = None if response.id is None else RequestKey(None, response.id)
         call = None if key is None else table.get(key)
-        if call is None or len(body) > ENVELOPE:
+        if call is None or len(body) > RESPONSE_MEMBER_COUNT:
             return None
         request, result = call.request, body.get("result")
-        if request.method in MOVES:
+        if request.method in SESSION_METHODS:
             return None
         if not is_from_server:
             rank = rank_of(call.revision)
@@ -188,11 +189,11 @@ class PipeShortcut:
                 return None
             rank = rank_of(call.revision)
         else:
-            revision, rank, era = self._asked
+            revision, rank, era = self._request_terms
             if call.revision != revision or call.era != era:
                 return None
             meta = result.get("_meta")
-            if (meta.get(SERVER_INFO) if type(meta) is dict else None) != self._server:
+            if (meta.get(SERVER_INFO) if type(meta) is dict else None) != self._server_info:
                 return None
         state = call.id_state
         table.answer(key, response.t_ns)
@@ -212,7 +213,7 @@ class PipeShortcut:
             request=request,
         )
         if (
-            self._is_linked
+            self._may_have_links
             or request.method in METHODS
             or (result is not None and ("task" in result or result.get("resultType", "complete") != "complete"))
         ):
@@ -221,13 +222,13 @@ class PipeShortcut:
 
     def _notification(self, notification: Notification) -> MessageContext | None:
         session, method = self._session, notification.method
-        if method in MOVES:
+        if method in SESSION_METHODS:
             return None
-        revision, rank, era = self._around
+        revision, rank, era = self._other_terms
         state = named_request = cancelled_call = None
-        if method in PROGRESS:
-            self._under_way.progress(notification, session)
-        elif method in CANCELLATIONS:
+        if method in PROGRESS_METHODS:
+            self._under_way.on_progress(notification, session)
+        elif method in CANCELLATION_METHODS:
             state, named_request, cancelled_call = self._cancellations.on_cancelled(notification, session)
         session.last_seq[notification.sender] = notification.seq
         context = MessageContext(
@@ -244,13 +245,13 @@ class PipeShortcut:
             self._state,
             era,
         )
-        if self._is_linked or method in METHODS:
+        if self._may_have_links or method in METHODS:
             self._link(context)
         return context
 
     def _link(self, context: MessageContext) -> None:
-        self._links.follow(context)
-        self._is_linked = not self._links.is_idle
+        self._links.link(context)
+        self._may_have_links = not self._links.is_idle
 
 
 def is_settled(session: Session) -> bool:

@@ -8,20 +8,20 @@ requests of its sides are in the tables of the fold (`Fold.tables`), which over 
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.message import Request, Side
-from analysis.protocol.declared_capabilities import Declared
+from analysis.protocol.declared_capabilities import DeclaredCapabilities
 from analysis.protocol.revisions import Era, era_of, rank_of
 
 State: TypeAlias = Literal["new", "init-sent", "init-answered", "ready"]
 """The progress of the handshake: nothing yet, `initialize` sent, answered with a result, `initialized` sent."""
-Delimited: TypeAlias = Literal["session", "connection", "peer"]
+Delimiter: TypeAlias = Literal["session", "connection", "peer"]
 """What delimits a session: a handshake or session id, a run of the server's process, or a guess."""
 
-META: Final = "io.modelcontextprotocol/"
-PROTOCOL_VERSION: Final = META + "protocolVersion"
-CLIENT_INFO: Final = META + "clientInfo"
-CLIENT_CAPABILITIES: Final = META + "clientCapabilities"
-SERVER_INFO: Final = META + "serverInfo"
-LOG_LEVEL: Final = META + "logLevel"
+META_PREFIX: Final = "io.modelcontextprotocol/"
+PROTOCOL_VERSION: Final = META_PREFIX + "protocolVersion"
+CLIENT_INFO: Final = META_PREFIX + "clientInfo"
+CLIENT_CAPABILITIES: Final = META_PREFIX + "clientCapabilities"
+SERVER_INFO: Final = META_PREFIX + "serverInfo"
+LOG_LEVEL: Final = META_PREFIX + "logLevel"
 
 
 class Peer(NamedTuple):
@@ -68,7 +68,7 @@ class Session:
         self.transport = transport
         """The transport: `stdio`, `http` or `import`; None if unknown."""
         self.opened_ns = opened_ns
-        self.delimited: Delimited = "connection" if transport != "http" else "peer"
+        self.delimited: Delimiter = "connection" if transport != "http" else "peer"
         self.is_guess = False
         """Whether the client cannot be told apart from others: the messages may then come from several clients."""
         self.likeness: Session | None = None
@@ -107,7 +107,7 @@ class Session:
         """The client's capabilities, declared in `initialize`."""
         self.server_capabilities: dict[str, Any] | None = None
         """The server's capabilities, declared in the result of `initialize` or in a `DiscoverResult`."""
-        self.declared: dict[Era | None, Declared] = {}
+        self.declared: dict[Era | None, DeclaredCapabilities] = {}
         """The server's capabilities by era: those of one era do not apply to requests of the other."""
         self.gaps: frozenset[str] = frozenset()
         """Methods for which any declaration of the server lacked the capability."""

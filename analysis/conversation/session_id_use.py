@@ -21,22 +21,27 @@ def on_response(ids: SessionIds, http: HttpExchange) -> None:
     """Process the start of a response."""
     request_id, assigned_id = http.fields.get(FIELD), http.answer_fields.get(FIELD)
     if request_id:
-        _named(ids, request_id, http)
-    if assigned_id is None or http.is_ours:
+        _on_response_with_id(ids, request_id, http)
+    if assigned_id is None or http.is_from_recorder:
         return
     history = ids.get(assigned_id) or ids.begin_history(assigned_id)
-    history.last = http.answered
+    history.last = http.answered_ref
     if history.given is None and assigned_id != request_id:
-        history.given, history.order, history.path, history.session = http.answered, http.order, http.path, http.session
-        history.is_of_opening, http.assigned_id = http.is_opening, history
-        ids.assign_to_client(history, http.client)
-    if history.order == http.order and http.session is not None and http.is_opening and assigned_id:
+        history.given, history.order, history.path, history.session = (
+            http.answered_ref,
+            http.order,
+            http.path,
+            http.session,
+        )
+        history.is_of_opening, http.assigned_id = http.is_initializing, history
+        ids.assign_to_client(history, http.client_fingerprint)
+    if history.order == http.order and http.session is not None and http.is_initializing and assigned_id:
         ids.assign(http.session, assigned_id)
 
 
-def _named(ids: SessionIds, request_id: str, http: HttpExchange) -> None:
+def _on_response_with_id(ids: SessionIds, request_id: str, http: HttpExchange) -> None:
     """Process the response to a request with a session id."""
-    is_over = not http.is_ours and not http.is_modern
+    is_over = not http.is_from_recorder and not http.is_modern
     is_gone = is_over and http.status == 404 and _refuses_session(http, ids.get(request_id))
     is_deleted = is_over and http.method == "DELETE" and http.status is not None and 200 <= http.status < 300
     history = ids.get(request_id)
@@ -44,18 +49,18 @@ def _named(ids: SessionIds, request_id: str, http: HttpExchange) -> None:
         if not is_gone and not is_deleted:
             return
         history = ids.begin_history(request_id)
-    history.last = http.answered
+    history.last = http.answered_ref
     history.had_stream = history.had_stream or (http.method == "GET" and http.status == 200)
     if http.method == "DELETE":
         history.tried = True
         if 400 <= (http.status or 0) < 500:
             history.kept_by = http.status
         else:
-            history.ended = history.ended or http.started or http.answered
+            history.ended = history.ended or http.started_ref or http.answered_ref
     if is_gone:
-        history.gone = history.gone or http.answered
+        history.gone = history.gone or http.answered_ref
     elif is_deleted:
-        history.deleted = history.deleted or http.answered
+        history.deleted = history.deleted or http.answered_ref
 
 
 def _refuses_session(http: HttpExchange, history: SessionId | None) -> bool:
@@ -66,12 +71,14 @@ def _refuses_session(http: HttpExchange, history: SessionId | None) -> bool:
     """
     if http.method == "GET":
         # The server supports GET: there was a stream before, or its refusal is an MCP message.
-        return (history is not None and history.had_stream) or any("error" in context.body for context in http.received)
-    if http.method != "POST" or not http.sent:
+        return (history is not None and history.had_stream) or any(
+            "error" in context.body for context in http.server_messages
+        )
+    if http.method != "POST" or not http.client_messages:
         return False
     if history is not None and history.order is not None and history.path != http.path:
         return False
-    return not any(_is_about_method(context.body.get("error")) for context in http.received)
+    return not any(_is_about_method(context.body.get("error")) for context in http.server_messages)
 
 
 def _is_about_method(error: object) -> bool:

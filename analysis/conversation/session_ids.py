@@ -64,49 +64,49 @@ class SessionIds:
     """The session ids of a capture."""
 
     def __init__(self) -> None:
-        self._known: BoundedDict[str, SessionId] = BoundedDict(MAX_SESSION_IDS)
-        self._of_session: BoundedDict[int, str] = BoundedDict(MAX_SESSION_IDS)
-        self._of_client: BoundedDict[str, list[SessionId]] = BoundedDict(MAX_SESSION_IDS)
+        self._histories: BoundedDict[str, SessionId] = BoundedDict(MAX_SESSION_IDS)
+        self._id_by_session: BoundedDict[int, str] = BoundedDict(MAX_SESSION_IDS)
+        self._ids_by_client: BoundedDict[str, list[SessionId]] = BoundedDict(MAX_SESSION_IDS)
 
     @property
-    def forgotten(self) -> int:
+    def forgotten_count(self) -> int:
         """How many ids had to be forgotten."""
-        return self._known.forgotten
+        return self._histories.forgotten
 
     def get(self, id_: str) -> SessionId | None:
         """Returns the history of an id, or None if the id is unknown."""
-        return self._known.get(id_)
+        return self._histories.get(id_)
 
     def is_issued(self, id_: str) -> bool:
         """Whether a response assigned an id."""
-        history = self._known.get(id_)
+        history = self._histories.get(id_)
         return history is not None and history.given is not None
 
-    def known(self) -> list[str]:
+    def ids(self) -> list[str]:
         """Returns all ids that are kept."""
-        return list(self._known)
+        return list(self._histories)
 
-    def of_session(self, session: Session) -> str | None:
+    def id_of_session(self, session: Session) -> str | None:
         """Returns the id that the server assigned to a session, or None."""
-        return self._of_session.get(session.number)
+        return self._id_by_session.get(session.number)
 
     def issued_to(self, client: str) -> list[SessionId]:
         """Returns the latest ids assigned to a client, given its fingerprint (`HttpExchange.client`)."""
-        return self._of_client.get(client, [])
+        return self._ids_by_client.get(client, [])
 
     def assign(self, session: Session, id_: str) -> None:
         """Note that the server has assigned an id to a session."""
-        self._of_session.put(session.number, id_)
+        self._id_by_session.put(session.number, id_)
 
     def assign_to_client(self, session_id: SessionId, client: str) -> None:
         """Note that a response has assigned an id to a client."""
-        client_ids = self._of_client.get(client, [])
+        client_ids = self._ids_by_client.get(client, [])
         client_ids.append(session_id)
         del client_ids[:-MAX_SESSION_IDS_PER_CLIENT]
-        self._of_client.put(client, client_ids)
+        self._ids_by_client.put(client, client_ids)
 
     def begin_history(self, id_: str) -> SessionId:
         """Begin the history of an id; return it."""
         session_id = SessionId()
-        self._known.put(id_, session_id)
+        self._histories.put(id_, session_id)
         return session_id

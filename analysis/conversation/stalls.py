@@ -12,21 +12,21 @@ class Stalls:
     def __init__(self) -> None:
         self.has_any = False
         """Whether any frame is known to have waited."""
-        self._first: list[int] = []
-        self._last: list[int] = []
-        self._waited: list[int] = []
+        self._first_seqs: list[int] = []
+        self._last_seqs: list[int] = []
+        self._waits_ns: list[int] = []
 
     def add(self, members: dict[str, Any], t_ns: int) -> None:
         """Add a `stall` record with its stamp. Invalid records, and those out of order, are skipped."""
-        first, waited_ns = _integer(members.get("of")), waited_of(members, t_ns)
+        first, waited_ns = _integer(members.get("of")), wait_of(members, t_ns)
         last = _integer(members.get("to"))
-        if first is None or waited_ns is None or (self._first and first <= self._first[-1]):
+        if first is None or waited_ns is None or (self._first_seqs and first <= self._first_seqs[-1]):
             return
         self.has_any = True
         for column, value in (
-            (self._first, first),
-            (self._last, first if last is None else last),
-            (self._waited, waited_ns),
+            (self._first_seqs, first),
+            (self._last_seqs, first if last is None else last),
+            (self._waits_ns, waited_ns),
         ):
             column.append(value)
             if len(column) > _MAX_STALLS:
@@ -34,11 +34,11 @@ class Stalls:
 
     def waited_ns(self, seq: int) -> int:
         """Returns how long the frame `seq` waited."""
-        position = bisect_right(self._first, seq) - 1
-        return self._waited[position] if position >= 0 and seq <= self._last[position] else 0
+        position = bisect_right(self._first_seqs, seq) - 1
+        return self._waits_ns[position] if position >= 0 and seq <= self._last_seqs[position] else 0
 
 
-def waited_of(members: dict[str, Any], t_ns: int) -> int | None:
+def wait_of(members: dict[str, Any], t_ns: int) -> int | None:
     """Returns the wait that a `stall` record with this stamp reports for its frames, or None if it is invalid.
 
     The wait is never longer than the capture had run: a forged wait would push a request beyond the range of all

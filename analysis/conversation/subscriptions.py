@@ -25,7 +25,7 @@ MAX_TOTAL_SUBSCRIPTION_BYTES: Final = 8 << 20
 MAX_PREFIX_URI_CHARS: Final = 512
 """The most characters of a URI that can match longer URIs as a prefix; a longer URI matches only itself."""
 
-LATEST: Final = 1_000
+MAX_SEARCHED_SUBSCRIPTIONS: Final = 1_000
 """The most subscriptions of a session that are searched for an open one."""
 
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
@@ -47,7 +47,7 @@ CHANGES: Final = {
 """The methods of change notifications, and the members of a filter that select them."""
 
 
-Said: TypeAlias = Request | Notification | Response
+ValidMessage: TypeAlias = Request | Notification | Response
 """A valid message."""
 
 
@@ -85,7 +85,7 @@ class UriPrefixSet:
                 if not self._lengths[len(uri)]:
                     del self._lengths[len(uri)]
 
-    def covering(self, uri: str) -> str | None:
+    def longest_prefix(self, uri: str) -> str | None:
         """Returns the longest URI that is a prefix of `uri` or equals it, or None.
 
         An update may concern a part of a resource.
@@ -127,16 +127,16 @@ class ResourceSubscription:
         self.uri = uri
         self.seq = request.seq
         """Number of the frame that first requested the subscription."""
-        self.asked_ns = request.t_ns
+        self.requested_ns = request.t_ns
         self.since_ns: int | None = None
         """Stamp of the result that created the subscription."""
-        self.leaving_ns: int | None = None
+        self.unsubscribed_ns: int | None = None
         """Stamp of an `unsubscribe` that was not refused; updates may still come until its response."""
         self.ended_ns: int | None = None
         """Stamp of the response to `unsubscribe`, or of the refusal of the subscription."""
         self.is_refused = False
         """Whether the request for the subscription was answered with an error."""
-        self.updates = 0
+        self.update_count = 0
         """The number of notifications for this subscription."""
         self.memory: dict[str, Any] = {}
         """State that rules keep, by their ids."""
@@ -159,14 +159,14 @@ class ListenSubscription:
         subscription."""
         self.seq = request.seq
         """Number of the frame of the request."""
-        self.asked_ns = request.t_ns
-        self.requested = _filter(params.get("notifications") if isinstance(params, dict) else None)
-        self.acknowledged: ListenFilter | None = None
+        self.requested_ns = request.t_ns
+        self.requested_filter = _filter(params.get("notifications") if isinstance(params, dict) else None)
+        self.granted_filter: ListenFilter | None = None
         """The filter that the first acknowledgement grants; None before it."""
         self.acknowledged_ns: int | None = None
         """Stamp of the first acknowledgement."""
-        self.acknowledgements = 0
-        self.messages = 0
+        self.acknowledgement_count = 0
+        self.message_count = 0
         """How many messages belong to the subscription, including acknowledgements but not the response to the
         request."""
         self.answered_ns: int | None = None
@@ -213,9 +213,9 @@ class Subscriptions:
             limit: the most subscriptions that are kept.
             bytes_limit: the most bytes in the frames that requested or acknowledged them.
         """
-        self.forgotten = 0
+        self.forgotten_count = 0
         """How many subscriptions had to be forgotten: their messages are assigned to nothing."""
-        self.listened = False
+        self.has_listen = False
         """Whether the capture contains a `subscriptions/listen`: only then can a message belong to one."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._all: OrderedDict[Subscription, None] = OrderedDict()
@@ -223,8 +223,8 @@ class Subscriptions:
         self._open_uris: dict[int, UriPrefixSet] = {}
         self._by_key: dict[int, dict[RequestKey, ListenSubscription]] = {}
         self._by_exchange: dict[int, list[ListenSubscription]] = {}
-        self._asked: OrderedDict[tuple[int, int | None], ResourceSubscription] = OrderedDict()
-        self._asked_bytes = 0
+        self._requested: OrderedDict[tuple[int, int | None], ResourceSubscription] = OrderedDict()
+        self._requested_bytes = 0
 
     def __len__(self) -> int:
         """The number of subscriptions that are kept."""
@@ -234,11 +234,11 @@ class Subscriptions:
         """Returns the resource subscriptions of a session: the last one for each URI."""
         return list(self._by_uri.get(session.number, {}).values())
 
-    def listenings(self, session: Session) -> list[ListenSubscription]:
+    def listen_subscriptions(self, session: Session) -> list[ListenSubscription]:
         """Returns the listen subscriptions of a session: the last one for each id."""
         return list(self._by_key.get(session.number, {}).values())
 
-    def listening(self, session: Session, key: RequestKey) -> ListenSubscription | None:
+    def last_listen(self, session: Session, key: RequestKey) -> ListenSubscription | None:
         """Returns the last listen subscription of a session under a key, open or not, or None."""
         return self._by_key.get(session.number, {}).get(key)
 
@@ -246,7 +246,9 @@ class Subscriptions:
         """Whether any of the latest listen subscriptions of a session is open."""
         return any(
             subscription.is_open
-            for subscription in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST)
+            for subscription in islice(
+                reversed(self._by_key.get(session.number, {}).values()), MAX_SEARCHED_SUBSCRIPTIONS
+            )
         )
 
     # ---- events
@@ -261,29 +263,29 @@ class Subscriptions:
             return None
         subscription = self._by_uri.get(session.number, {}).get(uri)
         if request.method == "resources/subscribe":
-            if subscription is None or not subscription.is_open or subscription.leaving_ns is not None:
+            if subscription is None or not subscription.is_open or subscription.unsubscribed_ns is not None:
                 subscription = self._subscribe(uri, request, session, subscription)
         elif subscription is None:
             return None
-        elif subscription.is_open and subscription.leaving_ns is None:
-            subscription.leaving_ns = request.t_ns
-        self._await(request, subscription)
+        elif subscription.is_open and subscription.unsubscribed_ns is None:
+            subscription.unsubscribed_ns = request.t_ns
+        self._remember_request(request, subscription)
         return subscription
 
     def on_response(self, request: Request, response: Response, session: Session) -> Subscription | None:
         """Process the response to a request that begins or ends a subscription; return the subscription."""
         if request.method == LISTEN:
-            listen_subscription = self._of_request(request, session)
+            listen_subscription = self._listen_of_request(request, session)
             if listen_subscription is not None and listen_subscription.answered_ns is None:
                 listen_subscription.answered_ns, listen_subscription.is_refused = response.t_ns, response.is_error
             return listen_subscription
-        subscription = self._awaited(request)
+        subscription = self._pop_request(request)
         if subscription is None:
             return None
         if request.method == "resources/subscribe":
-            self._granted(subscription, response)
+            self._on_subscribe_response(subscription, response)
         elif response.is_error:
-            subscription.leaving_ns = None  # the subscription continues, as far as is known
+            subscription.unsubscribed_ns = None  # the subscription continues, as far as is known
         elif subscription.is_open:
             self._end(subscription, response.t_ns)
         return subscription
@@ -298,14 +300,14 @@ class Subscriptions:
         by_uri = self._by_uri.get(session.number)
         if by_uri is None or not isinstance(uri, str):
             return None
-        subscribed_uri = self._open_uris[session.number].covering(uri)
+        subscribed_uri = self._open_uris[session.number].longest_prefix(uri)
         subscription = by_uri.get(uri if subscribed_uri is None else subscribed_uri)
         if subscription is not None:
-            subscription.updates += 1
+            subscription.update_count += 1
         return subscription
 
     def on_server_message(
-        self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
+        self, message: ValidMessage, meta: dict[str, Any], session: Session, exchange: int | None
     ) -> ListenSubscription | None:
         """Process a server message; return the listen subscription to which it belongs, or None.
 
@@ -316,33 +318,33 @@ class Subscriptions:
             exchange: number of the HTTP exchange that carried it, or of the first one if it repeats a redirected
                 exchange; None on stdio.
         """
-        subscription = self._of_message(message, meta, session, exchange)
+        subscription = self._listen_of_message(message, meta, session, exchange)
         if subscription is None or isinstance(message, Response):
             return subscription
-        subscription.messages += 1
+        subscription.message_count += 1
         if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
-            subscription.acknowledgements += 1
-            if subscription.acknowledged is None:
+            subscription.acknowledgement_count += 1
+            if subscription.granted_filter is None:
                 params = message.params
-                subscription.acknowledged = _filter(params.get("notifications") if isinstance(params, dict) else None)
+                subscription.granted_filter = _filter(params.get("notifications") if isinstance(params, dict) else None)
                 subscription.acknowledged_ns = message.t_ns
                 subscription.size += size_of(message.frames)
                 self._bytes += size_of(message.frames)
-                self._bound()
+                self._enforce_limits()
         return subscription
 
     def on_cancelled(self, request: Request, by: Notification, session: Session) -> ListenSubscription | None:
         """Process the cancellation of a request; return the subscription that it ends, if any."""
         if request.method != LISTEN:
             return None
-        subscription = self._of_request(request, session)
+        subscription = self._listen_of_request(request, session)
         if subscription is not None and by.sender == "client" and subscription.cancelled_by_client_ns is None:
             subscription.cancelled_by_client_ns = by.t_ns
         elif subscription is not None and by.sender == "server" and subscription.cancelled_by_server_ns is None:
             subscription.cancelled_by_server_ns = by.t_ns
         return subscription
 
-    def stream_ended(self, exchange: int, t_ns: int, by: str | None) -> None:
+    def on_stream_ended(self, exchange: int, t_ns: int, by: str | None) -> None:
         """End the subscriptions of an HTTP exchange that has ended, except on the older transport.
 
         Args:
@@ -362,10 +364,10 @@ class Subscriptions:
         subscription = ResourceSubscription(session, uri, request)
         self._by_uri.setdefault(session.number, {})[uri] = subscription
         self._open_uris.setdefault(session.number, UriPrefixSet()).add(uri)
-        self._hold(subscription)
+        self._keep(subscription)
         return subscription
 
-    def _granted(self, subscription: ResourceSubscription, response: Response) -> None:
+    def _on_subscribe_response(self, subscription: ResourceSubscription, response: Response) -> None:
         """Process the response to a subscribe request; if there are several for one URI, one success is enough."""
         if not response.is_error:
             if subscription.since_ns is None:
@@ -388,9 +390,9 @@ class Subscriptions:
             self._open_uris[subscription.session.number].discard(subscription.uri)
 
     def _listen(self, request: Request, session: Session) -> ListenSubscription | None:
-        if not request.id.pairs:
+        if not request.id.is_answerable:
             return None
-        self.listened = True
+        self.has_listen = True
         key = _key(request)
         earlier = self._by_key.get(session.number, {}).get(key)
         if earlier is not None:
@@ -399,15 +401,15 @@ class Subscriptions:
         self._by_key.setdefault(session.number, {})[key] = subscription
         if key.exchange is not None:
             self._by_exchange.setdefault(key.exchange, []).append(subscription)
-        self._hold(subscription)
+        self._keep(subscription)
         return subscription
 
-    def _of_request(self, request: Request, session: Session) -> ListenSubscription | None:
+    def _listen_of_request(self, request: Request, session: Session) -> ListenSubscription | None:
         subscription = self._by_key.get(session.number, {}).get(_key(request))
         return subscription if subscription is not None and subscription.seq == request.seq else None
 
-    def _of_message(
-        self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
+    def _listen_of_message(
+        self, message: ValidMessage, meta: dict[str, Any], session: Session, exchange: int | None
     ) -> ListenSubscription | None:
         by_key = self._by_key.get(session.number)
         if session.is_legacy:
@@ -418,7 +420,7 @@ class Subscriptions:
             return next(
                 (
                     subscription
-                    for subscription in islice(reversed(by_key.values()), LATEST)
+                    for subscription in islice(reversed(by_key.values()), MAX_SEARCHED_SUBSCRIPTIONS)
                     if subscription.id == own_id
                 ),
                 None,
@@ -435,28 +437,30 @@ class Subscriptions:
 
     # ---- memory
 
-    def _await(self, request: Request, subscription: ResourceSubscription) -> None:
+    def _remember_request(self, request: Request, subscription: ResourceSubscription) -> None:
         """Remember the subscription to which the response to a request will apply."""
-        self._asked[request.seq, request.index] = subscription
-        self._asked_bytes += subscription.size
-        while len(self._asked) > 1 and (len(self._asked) > self._limit or self._asked_bytes > self._bytes_limit):
-            _, oldest = self._asked.popitem(last=False)
-            self._asked_bytes -= oldest.size
+        self._requested[request.seq, request.index] = subscription
+        self._requested_bytes += subscription.size
+        while len(self._requested) > 1 and (
+            len(self._requested) > self._limit or self._requested_bytes > self._bytes_limit
+        ):
+            _, oldest = self._requested.popitem(last=False)
+            self._requested_bytes -= oldest.size
 
-    def _awaited(self, request: Request) -> ResourceSubscription | None:
-        subscription = self._asked.pop((request.seq, request.index), None)
-        self._asked_bytes -= 0 if subscription is None else subscription.size
+    def _pop_request(self, request: Request) -> ResourceSubscription | None:
+        subscription = self._requested.pop((request.seq, request.index), None)
+        self._requested_bytes -= 0 if subscription is None else subscription.size
         return subscription
 
-    def _hold(self, subscription: Subscription) -> None:
+    def _keep(self, subscription: Subscription) -> None:
         self._all[subscription] = None
         self._bytes += subscription.size
-        self._bound()
+        self._enforce_limits()
 
-    def _bound(self) -> None:
+    def _enforce_limits(self) -> None:
         while len(self._all) > 1 and (len(self._all) > self._limit or self._bytes > self._bytes_limit):
             self._drop(next(iter(self._all)))
-            self.forgotten += 1
+            self.forgotten_count += 1
 
     def _drop(self, subscription: Subscription) -> None:
         del self._all[subscription]
@@ -495,7 +499,7 @@ def _texts(values: object) -> Iterator[str]:
     return (value for value in values if isinstance(value, str)) if isinstance(values, list) else iter(())
 
 
-def subscription_id(message: Said, meta: dict[str, Any]) -> Id:
+def subscription_id(message: ValidMessage, meta: dict[str, Any]) -> Id:
     """Returns the exact subscription id in a message; orjson makes floats of `1.0` and integers above 64 bits."""
     value = meta[SUBSCRIPTION_ID]
     if isinstance(value, float) and message.index is None and len(message.frames) == 1:

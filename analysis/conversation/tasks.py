@@ -37,20 +37,20 @@ MAX_TASKS: Final = 10_000
 """The most tasks that are kept; the oldest are forgotten first."""
 MAX_TOTAL_TASK_BYTES: Final = 8 << 20
 """The most bytes in the frames of the requests that created them; a single request may be larger."""
-REPORTS: Final = 100
+MAX_REPORTS: Final = 100
 """The most status reports of a task that are kept individually; further ones are only counted."""
-LISTED: Final = 1_000
+MAX_EXAMINED_TASKS: Final = 1_000
 """The most tasks of one `tasks/list` that are examined."""
 MAX_STATUS_CHARS: Final = 64
 """The most characters of a status that are kept."""
 
-RELATED: Final = "io.modelcontextprotocol/related-task"
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 """The member of `_meta` that names the task to which a message belongs."""
-OVER: Final = frozenset({"completed", "failed", "cancelled"})
+FINAL_STATUSES: Final = frozenset({"completed", "failed", "cancelled"})
 """Statuses that are final."""
-ABOUT: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"})
+TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"})
 """Methods of requests about one task."""
-REQUESTS: Final = ABOUT | {"tasks/list"}
+REQUESTS: Final = TASK_REQUESTS | {"tasks/list"}
 NOTIFICATIONS: Final = frozenset({"notifications/tasks/status", "tasks/status", "notifications/tasks"})
 """Methods of notifications about a task, including a spelling without the prefix."""
 
@@ -80,13 +80,13 @@ class Task:
         """Number of the frame of that request; None if it is not in the capture."""
         self.created_ns: int | None = None
         """Stamp of the response that created the task."""
-        self.repeats = False
+        self.has_reused_id = False
         """Whether an earlier task of the same executor in the session had the same id."""
         self.reports: list[StatusReport] = []
         """The first 100 changes of the status, in order."""
         self.status: str | None = None
         """The status last reported."""
-        self.changes = 0
+        self.change_count = 0
         """How many times the status has changed, including the first report."""
         self.poll_ms: int | float | None = None
         """Milliseconds to wait between two polls, as last reported."""
@@ -106,18 +106,18 @@ class Task:
     @property
     def is_over(self) -> bool:
         """Whether the last status is final."""
-        return self.status in OVER
+        return self.status in FINAL_STATUSES
 
     @property
     def is_known(self) -> bool:
         """Whether the executor has reported anything about the task; otherwise it was only requested."""
         return self.seq is not None or self.status is not None
 
-    def reported(self, report: dict[str, Any], message: Message) -> None:
+    def on_report(self, report: dict[str, Any], message: Message) -> None:
         """Record a status report from the executor."""
         status = report.get("status")
         if isinstance(status, str):
-            self._stands(status[:MAX_STATUS_CHARS], message)
+            self._set_status(status[:MAX_STATUS_CHARS], message)
         for name in ("pollInterval", "pollIntervalMs"):
             if _is_number(report.get(name)):
                 self.poll_ms = report[name]
@@ -125,17 +125,17 @@ class Task:
             if name in report and (report[name] is None or _is_number(report[name])):
                 self.ttl_ms = report[name]
 
-    def _stands(self, status: str, message: Message) -> None:
+    def _set_status(self, status: str, message: Message) -> None:
         if status == self.status:
             return
         self.status = status
-        self.changes += 1
-        if len(self.reports) < REPORTS:
+        self.change_count += 1
+        if len(self.reports) < MAX_REPORTS:
             self.reports.append(StatusReport(status, message.t_ns, message.seq))
-        if status in OVER and self.ended_ns is None:
+        if status in FINAL_STATUSES and self.ended_ns is None:
             self.ended_ns = message.t_ns
 
-    def delivered(self, t_ns: int) -> None:
+    def note_delivery(self, t_ns: int) -> None:
         """Note that the result has come."""
         if self.delivered_ns is None:
             self.delivered_ns = t_ns
@@ -153,15 +153,15 @@ class Tasks:
         """
         self.count = 0
         """The number of tasks so far, including tasks that were only requested."""
-        self.forgotten = 0
+        self.forgotten_count = 0
         """How many tasks had to be forgotten: later messages about them create new ones."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._tasks: OrderedDict[tuple[int, Side, Id], Task] = OrderedDict()
-        self._created: dict[Id, list[Task]] = {}
-        self.parts: OrderedDict[tuple[int, int | None], Task] = OrderedDict()
+        self._created_by_id: dict[Id, list[Task]] = {}
+        self.requests_of_tasks: OrderedDict[tuple[int, int | None], Task] = OrderedDict()
         """Tasks whose requests to the other side wait for a response, by frame number and position of these
         requests."""
-        self._asking: dict[tuple[int, Side], dict[Id, Task]] = {}
+        self._awaiting_input: dict[tuple[int, Side], dict[Id, Task]] = {}
 
     def __len__(self) -> int:
         """The number of tasks that are kept."""
@@ -174,28 +174,28 @@ class Tasks:
         key = id_of(id_)
         task = self._tasks.get((session.number, executor, key))
         if task is None and executor == "server":
-            created_tasks = self._created.get(key, ())
+            created_tasks = self._created_by_id.get(key, ())
             return created_tasks[0] if len(created_tasks) == 1 else None
         return task
 
-    def awaiting_input(self, session: Session, executor: Side) -> list[Task]:
+    def tasks_awaiting_input(self, session: Session, executor: Side) -> list[Task]:
         """Returns the tasks of a side in a session that wait for input, as last reported."""
-        return list(self._asking.get((session.number, executor), {}).values())
+        return list(self._awaiting_input.get((session.number, executor), {}).values())
 
-    def knows(self, session: Session, id_: str) -> bool:
+    def has_task(self, session: Session, id_: str) -> bool:
         """Whether an id refers to a task in a session, even if the task was only requested."""
         key = id_of(id_)
         sides: tuple[Side, ...] = ("server", "client")
-        return key in self._created or any((session.number, side, key) in self._tasks for side in sides)
+        return key in self._created_by_id or any((session.number, side, key) in self._tasks for side in sides)
 
     # ---- events
 
     def on_request(self, request: Request, session: Session) -> Task | None:
         """Process a request about tasks; return its task, or None."""
         params = request.params
-        if request.method not in ABOUT or not isinstance(params, dict):
+        if request.method not in TASK_REQUESTS or not isinstance(params, dict):
             return None
-        task = self._named(session, other_side(request.sender), params.get("taskId"))
+        task = self._get_or_create(session, other_side(request.sender), params.get("taskId"))
         if task is not None and request.method == "tasks/cancel" and task.cancel_ns is None:
             task.cancel_ns = request.t_ns
         return task
@@ -206,20 +206,20 @@ class Tasks:
             return self._create(request, response, session)
         result: Any = response.result
         if request.method == "tasks/list":
-            self._listed(result, response, session)
+            self._record_list(result, response, session)
             return None
         params: Any = request.params
-        task = self._named(session, response.sender, params.get("taskId") if isinstance(params, dict) else None)
+        task = self._get_or_create(session, response.sender, params.get("taskId") if isinstance(params, dict) else None)
         if task is None:
             return None
         if request.method == "tasks/result":
             # The result of a failed task is the error that its request would have returned.
             if not response.is_error or task.status == "failed":
-                task.delivered(response.t_ns)
+                task.note_delivery(response.t_ns)
         elif isinstance(result, dict) and not response.is_error and _is_about(result, task):
-            self._report(task, result, response)
+            self._record_report(task, result, response)
             if request.method == "tasks/get" and task.is_over and ("result" in result or "error" in result):
-                task.delivered(response.t_ns)
+                task.note_delivery(response.t_ns)
         return task
 
     def on_notification(self, notification: Notification, session: Session) -> Task | None:
@@ -233,16 +233,16 @@ class Tasks:
             other_task = self.get(session, other_side(sender), id_)
             if other_task is not None:
                 return other_task  # only the executor knows the status of a task
-            task = self._named(session, sender, id_)
+            task = self._get_or_create(session, sender, id_)
         if task is not None:
-            self._report(task, params, notification)
+            self._record_report(task, params, notification)
             if task.is_over and ("result" in params or "error" in params):
-                task.delivered(notification.t_ns)
+                task.note_delivery(notification.t_ns)
         return task
 
-    def related(self, message: Message, meta: dict[str, Any], session: Session) -> Task | None:
+    def on_related_message(self, message: Message, meta: dict[str, Any], session: Session) -> Task | None:
         """Process a message that names a task in its `_meta`; return the task, or None if that is uncertain."""
-        related_task = meta.get(RELATED)
+        related_task = meta.get(RELATED_TASK)
         if not isinstance(related_task, dict):
             return None
         sides: tuple[Side, ...] = ("server", "client")
@@ -250,37 +250,37 @@ class Tasks:
         if len(tasks) != 1:
             return None
         if isinstance(message, Request):
-            self.parts[message.seq, message.index] = tasks[0]
-            if len(self.parts) > self._limit:
-                self.parts.popitem(last=False)
+            self.requests_of_tasks[message.seq, message.index] = tasks[0]
+            if len(self.requests_of_tasks) > self._limit:
+                self.requests_of_tasks.popitem(last=False)
         return tasks[0]
 
-    def part_of(self, request: Request) -> Task | None:
+    def pop_task_of_request(self, request: Request) -> Task | None:
         """Remove and return the task of an answered request, or return None; its response also belongs to the task."""
-        return self.parts.pop((request.seq, request.index), None)
+        return self.requests_of_tasks.pop((request.seq, request.index), None)
 
-    def _report(self, task: Task, report: dict[str, Any], message: Message) -> None:
-        task.reported(report, message)
+    def _record_report(self, task: Task, report: dict[str, Any], message: Message) -> None:
+        task.on_report(report, message)
         key = task.session.number, task.executor
         if task.status == "input_required":
-            self._asking.setdefault(key, {})[task.id] = task
-        elif key in self._asking:
-            self._answer(key, task)
+            self._awaiting_input.setdefault(key, {})[task.id] = task
+        elif key in self._awaiting_input:
+            self._end_waiting(key, task)
 
-    def _answer(self, key: tuple[int, Side], task: Task) -> None:
+    def _end_waiting(self, key: tuple[int, Side], task: Task) -> None:
         """Note that a task does not wait for input."""
-        waiting_tasks = self._asking[key]
+        waiting_tasks = self._awaiting_input[key]
         waiting_tasks.pop(task.id, None)
         if not waiting_tasks:
-            del self._asking[key]
+            del self._awaiting_input[key]
 
-    def _listed(self, result: Any, response: Response, session: Session) -> None:
+    def _record_list(self, result: Any, response: Response, session: Session) -> None:
         reports = result.get("tasks") if isinstance(result, dict) else None
-        for report in islice(reports, LISTED) if isinstance(reports, list) else ():
+        for report in islice(reports, MAX_EXAMINED_TASKS) if isinstance(reports, list) else ():
             if isinstance(report, dict):
-                task = self._named(session, response.sender, report.get("taskId"))
+                task = self._get_or_create(session, response.sender, report.get("taskId"))
                 if task is not None:
-                    self._report(task, report, response)
+                    self._record_report(task, report, response)
 
     def _create(self, request: Request, response: Response, session: Session) -> Task | None:
         """Create the task in a response; return it, or None if there is none.
@@ -302,26 +302,26 @@ class Tasks:
         if task is None or has_reused_id:
             # Otherwise a notification came before the response, or a client knew the id from elsewhere.
             task = self._add(key, session)
-        task.request, task.seq, task.created_ns, task.repeats = request, request.seq, response.t_ns, has_reused_id
+        task.request, task.seq, task.created_ns, task.has_reused_id = request, request.seq, response.t_ns, has_reused_id
         task.size = size_of(request.frames)
         self._bytes += task.size
         if response.sender == "server":
-            self._created.setdefault(task.id, []).append(task)
-        self._bound()
-        self._report(task, report, response)
+            self._created_by_id.setdefault(task.id, []).append(task)
+        self._enforce_limits()
+        self._record_report(task, report, response)
         return task
 
     # ---- memory
 
-    def _named(self, session: Session, executor: Side, id_: object) -> Task | None:
+    def _get_or_create(self, session: Session, executor: Side, id_: object) -> Task | None:
         """Returns the task with an id, created if it is unknown, or None if the id is invalid or ambiguous."""
         task = self.get(session, executor, id_)
         if task is None and isinstance(id_, str):
             key = id_of(id_)
-            if len(self._created.get(key, ())) > 1 and executor == "server":
+            if len(self._created_by_id.get(key, ())) > 1 and executor == "server":
                 return None
             task = self._add((session.number, executor, key), session)
-            self._bound()
+            self._enforce_limits()
         return task
 
     def _add(self, key: tuple[int, Side, Id], session: Session) -> Task:
@@ -331,22 +331,22 @@ class Tasks:
         task = self._tasks[key] = Task(key[2], session, key[1])
         return task
 
-    def _bound(self) -> None:
+    def _enforce_limits(self) -> None:
         while len(self._tasks) > 1 and (len(self._tasks) > self._limit or self._bytes > self._bytes_limit):
             self._drop(next(iter(self._tasks)))
-            self.forgotten += 1
+            self.forgotten_count += 1
 
     def _drop(self, key: tuple[int, Side, Id]) -> None:
         task = self._tasks.pop(key)
         self._bytes -= task.size
         task.request = None  # a reference to the task must not keep its frames alive
-        if key[:2] in self._asking:
-            self._answer(key[:2], task)
-        created_tasks = self._created.get(task.id, [])
+        if key[:2] in self._awaiting_input:
+            self._end_waiting(key[:2], task)
+        created_tasks = self._created_by_id.get(task.id, [])
         if task in created_tasks:
             created_tasks.remove(task)
             if not created_tasks:
-                del self._created[task.id]
+                del self._created_by_id[task.id]
 
 
 def has_stub(response: Response) -> bool:

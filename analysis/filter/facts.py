@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from analysis.conversation.call import Call, MessageContext, Outcome, context_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response
-from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
+from analysis.facts import code_of, is_error, kind_of, problem_of, raw_of, size_of, target_name
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from captures.verdict import Direction, Kind
@@ -92,7 +92,7 @@ class Facts:
         message, call = self.message, self.call
         if isinstance(message, Response):
             return None if call is None else call.name
-        return name_in(message.params) if isinstance(message, Request | Notification) else None
+        return target_name(message.params) if isinstance(message, Request | Notification) else None
 
     @Fact
     def id(self) -> Id | None:

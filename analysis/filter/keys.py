@@ -17,7 +17,7 @@ from captures.verdict import Kind
 Test: TypeAlias = Callable[[Facts], bool]
 
 
-class Value(NamedTuple):
+class FilterValue(NamedTuple):
     """The right side of a term."""
 
     operator: str
@@ -32,21 +32,21 @@ class InvalidValue(Exception):
 class Key(NamedTuple):
     """The part of a term before the operator."""
 
-    test: Callable[[Value], Test]
+    test: Callable[[FilterValue], Test]
     """Returns the test for a value, or raises InvalidValue."""
     is_ordered: bool = False
     """Whether `>`, `>=`, `<` and `<=` can follow it."""
 
 
-_WILD: Final = re.compile(r"[*?]")
+_WILDCARDS: Final = re.compile(r"[*?]")
 
 
-def _matcher(value: Value) -> Callable[[str], bool]:
+def _matcher(value: FilterValue) -> Callable[[str], bool]:
     """A test for whether a name matches a value; in quotes, `*` and `?` are literal."""
     text = value.text
-    if value.is_quoted or not _WILD.search(text):
+    if value.is_quoted or not _WILDCARDS.search(text):
         return lambda name: name == text
-    if not _WILD.search(text[:-1]) and text[-1] == "*":
+    if not _WILDCARDS.search(text[:-1]) and text[-1] == "*":
         start = text[:-1]
         return lambda name: name.startswith(start)
     # Each piece between two stars is matched at its first occurrence only: this finds a match if there is one, without
@@ -57,15 +57,15 @@ def _matcher(value: Value) -> Callable[[str], bool]:
     return lambda name: matches(name) is not None
 
 
-def _names(get: Callable[[Facts], str | None]) -> Key:
-    def make_test(value: Value) -> Test:
+def _name_key(get: Callable[[Facts], str | None]) -> Key:
+    def make_test(value: FilterValue) -> Test:
         match = _matcher(value)
         return lambda facts: (name := get(facts)) is not None and match(name)
 
     return Key(make_test)
 
 
-def _rule(value: Value) -> Test:
+def _rule_test(value: FilterValue) -> Test:
     match = _matcher(value._replace(text=current_id(value.text)))
     return lambda facts: any(match(rule) for rule in facts.rules)
 
@@ -73,10 +73,10 @@ def _rule(value: Value) -> Test:
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-def _id(value: Value) -> Test:
+def _id_test(value: FilterValue) -> Test:
     """A test for an id in JSON; a value that is not JSON is a string, and one with `*` or `?` a pattern for any id."""
     text = value.text
-    if not value.is_quoted and _WILD.search(text):
+    if not value.is_quoted and _WILDCARDS.search(text):
         match = _matcher(value)
         return lambda facts: (id_ := facts.id) is not None and id_.type in ("string", "number") and match(id_.value)
     if value.is_quoted:
@@ -92,7 +92,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {":": eq, "=": eq, ">
 _QUANTITY: Final = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 
 
-def _numbers(get: Callable[[Facts], int | None], expected_value: str, units: Mapping[str, int]) -> Key:
+def _number_key(get: Callable[[Facts], int | None], expected_value: str, units: Mapping[str, int]) -> Key:
     """A key whose values are numbers, which have an order.
 
     Args:
@@ -101,7 +101,7 @@ def _numbers(get: Callable[[Facts], int | None], expected_value: str, units: Map
         units: the factor of each unit; if the empty unit is the only one, numbers must be integers.
     """
 
-    def make_test(value: Value) -> Test:
+    def make_test(value: FilterValue) -> Test:
         quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
         if quantity is None or quantity[2] not in units or ("." in quantity[1] and len(units) == 1):
             raise InvalidValue(f"expected {expected_value}")
@@ -118,7 +118,7 @@ def _numbers(get: Callable[[Facts], int | None], expected_value: str, units: Map
 _LEVELS: Final = {"note": 1, "warning": 2, "error": 3}
 
 
-def _level(value: Value) -> Test:
+def _level_test(value: FilterValue) -> Test:
     if value.text not in _LEVELS:
         raise _unknown_word(value.text, _LEVELS)
     bound, compare = _LEVELS[value.text], _OPERATORS[value.operator]
@@ -128,7 +128,7 @@ def _level(value: Value) -> Test:
 _FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
 
 
-def _frame(value: Value) -> Test:
+def _frame_test(value: FilterValue) -> Test:
     """A test for the number of a frame, which has an order, or for a range from the first number to the last."""
     match = None if value.is_quoted else _FRAMES.fullmatch(value.text)
     if match is None or (match[2] is not None and value.operator not in (":", "=")):
@@ -140,8 +140,8 @@ def _frame(value: Value) -> Test:
     return lambda facts: (span := facts.frames) is not None and compare(span[0], first)
 
 
-def _words(tests: Mapping[str, Test]) -> Key:
-    def make_test(value: Value) -> Test:
+def _word_key(tests: Mapping[str, Test]) -> Key:
+    def make_test(value: FilterValue) -> Test:
         if value.text not in tests:
             raise _unknown_word(value.text, tests)
         return tests[value.text]
@@ -154,10 +154,10 @@ def _unknown_word(text: str, words: Mapping[str, object]) -> InvalidValue:
 
     # The search takes time proportional to the product of the lengths.
     suggestions = get_close_matches(text[:20].lower(), words, 1)
-    return InvalidValue(f"expected {_listed(words)}{f'; did you mean `{suggestions[0]}`?' if suggestions else ''}")
+    return InvalidValue(f"expected {_list_text(words)}{f'; did you mean `{suggestions[0]}`?' if suggestions else ''}")
 
 
-def _listed(words: Mapping[str, object]) -> str:
+def _list_text(words: Mapping[str, object]) -> str:
     *others, last = words
     return f"{', '.join(others)} or {last}"
 
@@ -169,17 +169,17 @@ def _is_kind(kind: Kind) -> Test:
 _KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "invalid", "unjudged")
 
 KEYS: Final[dict[str, Key]] = {
-    "method": _names(lambda facts: facts.method),
-    "name": _names(lambda facts: facts.name),
-    "id": Key(_id),
-    "dir": _words({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}),
-    "kind": _words(
+    "method": _name_key(lambda facts: facts.method),
+    "name": _name_key(lambda facts: facts.name),
+    "id": Key(_id_test),
+    "dir": _word_key({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}),
+    "kind": _word_key(
         {
             **{kind: _is_kind(kind) for kind in _KINDS},
             "batch": lambda facts: facts.is_batched or facts.kind == "batch",
         }
     ),
-    "has": _words(
+    "has": _word_key(
         {
             "id": lambda facts: facts.id is not None,
             "answer": lambda facts: facts.is_answered,
@@ -191,23 +191,23 @@ KEYS: Final[dict[str, Key]] = {
             "mark": lambda facts: facts.is_marked,
         }
     ),
-    "latency": _numbers(
+    "latency": _number_key(
         lambda facts: facts.latency_ns,
         "a time such as 100ms, in ns, us, ms or s",
         {"": 10**6, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
     ),
-    "size": _numbers(
+    "size": _number_key(
         lambda facts: facts.size, "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}
     ),
-    "code": _numbers(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}),
-    "problem": _names(lambda facts: facts.problem),
-    "rule": Key(_rule),
-    "level": Key(_level, is_ordered=True),
-    "frame": Key(_frame, is_ordered=True),
-    "session": _numbers(lambda facts: facts.session, "the number of a session", {"": 1}),
-    "exchange": _numbers(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
+    "code": _number_key(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}),
+    "problem": _name_key(lambda facts: facts.problem),
+    "rule": Key(_rule_test),
+    "level": Key(_level_test, is_ordered=True),
+    "frame": Key(_frame_test, is_ordered=True),
+    "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}),
+    "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
 }
 """The keys, by their names."""
 
-OF_FINDINGS: Final = frozenset({"rule", "level", "has:finding"})
+FINDING_KEYS: Final = frozenset({"rule", "level", "has:finding"})
 """The keys of `Filter.keys` that need findings."""

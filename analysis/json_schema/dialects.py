@@ -14,7 +14,7 @@ DIALECTS: Final[dict[str, Draft]] = {
 """The supported dialects, by their URIs without the scheme."""
 
 
-def dialect(schema: object) -> Draft | None:
+def dialect_of(schema: object) -> Draft | None:
     """The dialect that a schema names, or None if it names none or an unsupported one."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(uri, str):

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from analysis.json_schema.dialects import Draft, dialect
+from analysis.json_schema.dialects import Draft, dialect_of
 from analysis.json_schema.fast_path import Proof, certainly_fits, proof_of
 from analysis.json_schema.worker import Worker
 
@@ -24,11 +24,11 @@ MAX_CACHED_SCHEMAS: Final = 2_000
 """The most schemas that are kept; the least recently used one is dropped first."""
 MAX_TOTAL_SCHEMA_BYTES: Final = 32 << 20
 """The most bytes of all these schemas together."""
-ANSWERS: Final = 200
+MAX_ANSWERS_PER_SCHEMA: Final = 200
 """The most answers that are kept for one schema."""
-SHORT: Final = 1_000
+MAX_REMEMBERED_VALUE_BYTES: Final = 1_000
 """The most bytes of a value whose answer is kept."""
-PATIENCE_US: Final = 5_000_000
+MAX_SCHEMA_TIME_US: Final = 5_000_000
 """The processor time that all questions about one schema may take together."""
 
 _MAX_POINTER_CHARS: Final = 200
@@ -86,7 +86,7 @@ class Schema:
         if text in self._answers:
             return self._answers[text]
         fault = self._ask(text)
-        if len(text) <= SHORT and len(self._answers) < ANSWERS:
+        if len(text) <= MAX_REMEMBERED_VALUE_BYTES and len(self._answers) < MAX_ANSWERS_PER_SCHEMA:
             self._answers[text] = fault
         return fault
 
@@ -98,11 +98,11 @@ class Schema:
         """
         fault = None
         for draft in self.drafts:
-            if self._spent_us > PATIENCE_US:
+            if self._spent_us > MAX_SCHEMA_TIME_US:
                 return None
             answer = WORKER.ask(draft, self.text, value)
             if answer is None:
-                self._spent_us = PATIENCE_US + 1
+                self._spent_us = MAX_SCHEMA_TIME_US + 1
                 return None
             spent_us, fits, pointer, text = answer
             self._spent_us += spent_us
@@ -116,7 +116,7 @@ WORKER: Final = Worker()
 """The worker that the whole process shares; it starts its child for the first question."""
 
 _schemas: OrderedDict[tuple[bytes, bool], Schema] = OrderedDict()
-_bytes = 0
+_total_bytes = 0
 
 
 def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
@@ -129,7 +129,7 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
     Returns:
         The schema, or None if the value is too large or cannot be written as JSON.
     """
-    global _bytes
+    global _total_bytes
     if not isinstance(value, dict | bool):
         return None
     try:
@@ -144,14 +144,14 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
         _schemas.move_to_end(key)
         return cached_schema
     schema = _schemas[key] = Schema(value, text, _drafts(value, is_old))
-    _bytes += len(text)
-    while len(_schemas) > 1 and (len(_schemas) > MAX_CACHED_SCHEMAS or _bytes > MAX_TOTAL_SCHEMA_BYTES):
-        _bytes -= len(_schemas.popitem(last=False)[1].text)
+    _total_bytes += len(text)
+    while len(_schemas) > 1 and (len(_schemas) > MAX_CACHED_SCHEMAS or _total_bytes > MAX_TOTAL_SCHEMA_BYTES):
+        _total_bytes -= len(_schemas.popitem(last=False)[1].text)
     return schema
 
 
 def _drafts(value: object, is_old: bool) -> tuple[Draft, ...]:
     if isinstance(value, dict) and "$schema" in value:
-        named_dialect = dialect(value)
+        named_dialect = dialect_of(value)
         return () if named_dialect is None else (named_dialect,)
     return ("7", "2020-12") if is_old else ("2020-12",)

@@ -12,10 +12,10 @@ import orjson
 
 from analysis.child_process import PythonChild
 
-CHILD: Final = "analysis.json_schema.judge"
-PATIENCE_S: Final = 10.0
+CHILD_MODULE: Final = "analysis.json_schema.judge"
+MAX_ANSWER_TIME_S: Final = 10.0
 """The wall-clock time for one question, including a start of the child if needed; then the child is abandoned."""
-DEATHS: Final = 50
+MAX_DEATHS: Final = 50
 """How many children may die; one more may die for every thousand answers."""
 MAX_QUESTION_BYTES: Final = 4 << 20
 """The most bytes of a question."""
@@ -50,33 +50,33 @@ class Worker:
         Returns None if there is no answer.
         """
         with self._lock:
-            if self.deaths > DEATHS + self._answered // 1000:
+            if self.deaths > MAX_DEATHS + self._answered // 1000:
                 return None
             try:
                 return self._ask(draft, schema, value)
             except (OSError, ValueError, TypeError):
                 self.deaths += 1
-                self._end()
+                self._end_child()
                 return None
 
     def close(self) -> None:
         """End the child; the next question starts another."""
         with self._lock:
-            self._end()
+            self._end_child()
 
     def _ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
         if len(schema) + len(value) > MAX_QUESTION_BYTES:
             return None
-        if self._child is None or not self._child.is_ours:
-            self._child = PythonChild(CHILD, bare=True, longest=MAX_QUESTION_BYTES)
-            self._close = weakref.finalize(self, self._child.close)
-        until_s = time.monotonic() + PATIENCE_S
+        if self._child is None or not self._child.is_own:
+            self._child = PythonChild(CHILD_MODULE, bare=True, longest=MAX_QUESTION_BYTES)
+            self._close_child = weakref.finalize(self, self._child.close)
+        until_s = time.monotonic() + MAX_ANSWER_TIME_S
         self._child.send(f"{draft} {len(schema)}\n".encode() + schema + value, until_s)
         spent, fits, pointer, text = orjson.loads(self._child.receive(until_s))
         self._answered += 1
         return Answer(int(spent), fits if isinstance(fits, bool) else None, str(pointer), str(text))
 
-    def _end(self) -> None:
+    def _end_child(self) -> None:
         if self._child is not None:
             self._child = None
-            self._close()
+            self._close_child()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from analysis.protocol.methods import METHODS
 
 
-class Declared(NamedTuple):
+class DeclaredCapabilities(NamedTuple):
     """The capabilities that a server declared, in the response to an `initialize` or in a `DiscoverResult`."""
 
     capabilities: dict[str, Any]
@@ -21,14 +21,20 @@ class Declared(NamedTuple):
     """The connection that carried it; 0 on stdio."""
     is_awaited: bool
     """Whether the client waited for the response, and so knew the capabilities in everything it did later."""
-    gaps: frozenset[str]
+    uncovered_methods: frozenset[str]
     """Methods that need a capability that is not declared."""
 
 
-def declared(capabilities: dict[str, Any], seq: int, t_ns: int, conn: int, *, is_awaited: bool) -> Declared:
+def declaration_of(
+    capabilities: dict[str, Any], seq: int, t_ns: int, conn: int, *, is_awaited: bool
+) -> DeclaredCapabilities:
     """The capabilities that a server declared, and the consequences for each method."""
-    gaps = frozenset(name for name, method in METHODS.items() if method.gate and lacks(capabilities, method.gate))
-    return Declared(capabilities, seq, t_ns, conn, is_awaited, gaps)
+    gaps = frozenset(
+        name
+        for name, method in METHODS.items()
+        if method.required_capability and lacks(capabilities, method.required_capability)
+    )
+    return DeclaredCapabilities(capabilities, seq, t_ns, conn, is_awaited, gaps)
 
 
 def lacks(capabilities: dict[str, Any], path: str) -> bool:

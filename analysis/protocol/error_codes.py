@@ -5,7 +5,7 @@ Other code and SQL use these names, never the numbers.
 
 from typing import Final, NamedTuple
 
-from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, MODERN, MODERN_ERA, REVISIONS, Span, only
+from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, HANDSHAKE_ERA, MODERN_ERA, REVISIONS, Span, only
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -37,7 +37,7 @@ class ErrorCode(NamedTuple):
     """What the code means, as a clause."""
 
     @property
-    def explained(self) -> str:
+    def meaning_with_revisions(self) -> str:
         """Its meaning, with its revisions if the newest does not have it."""
         first, last = self.revisions
         if last == ALL.last:
@@ -62,22 +62,22 @@ _TABLE: Final = (
 ERROR_CODES: Final = {row.code: row for row in _TABLE}
 """Every code that JSON-RPC or a revision defines, by its number."""
 
-MODERN_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.first >= MODERN)
+MODERN_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.first >= FIRST_MODERN_RANK)
 """Codes that only a server of the modern era sends."""
 
-RETIRED_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.last < MODERN)
+RETIRED_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.last < FIRST_MODERN_RANK)
 """Codes that only the handshake era has."""
 
 
-def _from_to(lowest: int, highest: int) -> range:
+def _inclusive_range(lowest: int, highest: int) -> range:
     return range(lowest, highest + 1)
 
 
-JSONRPC_RANGE: Final = _from_to(-32768, -32100)
+JSONRPC_RANGE: Final = _inclusive_range(-32768, -32100)
 """The codes reserved for JSON-RPC itself."""
-SERVER_RANGE: Final = _from_to(-32099, -32000)
+SERVER_RANGE: Final = _inclusive_range(-32099, -32000)
 """The codes that JSON-RPC leaves to servers; 2026-07-28 divides them into the next two ranges."""
-MCP_RANGE: Final = _from_to(-32099, -32020)
+MCP_RANGE: Final = _inclusive_range(-32099, -32020)
 """The codes reserved for MCP since 2026-07-28."""
-LEGACY_RANGE: Final = _from_to(-32019, -32000)
+LEGACY_RANGE: Final = _inclusive_range(-32019, -32000)
 """The codes left to implementations since 2026-07-28, without a common meaning."""

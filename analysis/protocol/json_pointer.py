@@ -1,7 +1,7 @@
 """Steps of a JSON Pointer (RFC 6901): encodes and decodes the names between its slashes."""
 
 
-def step(name: str, max_chars: int | None = None) -> str:
+def encode_step(name: str, max_chars: int | None = None) -> str:
     """Encodes a name as one step of a pointer.
 
     Args:
@@ -11,6 +11,6 @@ def step(name: str, max_chars: int | None = None) -> str:
     return name[:max_chars].replace("~", "~0").replace("/", "~1")
 
 
-def names(pointer: str) -> list[str]:
+def decode_steps(pointer: str) -> list[str]:
     """The decoded names of the steps of a pointer."""
     return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]

@@ -250,14 +250,14 @@ class Rule:
         return ()
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        """Called at the end of an HTTP exchange with messages, which are `http.sent` and `http.received`."""
+        """Called at the end of an HTTP exchange that has messages: `http.client_messages` or `http.server_messages`."""
         return ()
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """Called at the start of an HTTP response, or at the end of an exchange that has none.
 
-        The client's messages are `http.sent`. The server's are `http.received` if the response is not a stream. The
-        exchange may have no messages.
+        The client's messages are `http.client_messages`. The server's are `http.server_messages` if the response is not
+        a stream. The exchange may have no messages.
         """
         return ()
 
@@ -295,7 +295,7 @@ class Rule:
             session: the session, if `at` does not imply it.
         """
         if isinstance(at, HttpExchange):
-            at = (at.received or at.sent)[-1]
+            at = (at.server_messages or at.client_messages)[-1]
         if isinstance(at, (Record, RecordRef)):
             session_number = session.number if session is not None else 0
             blame = blames or ("unknown" if self.who == "either" else self.who)
@@ -349,9 +349,9 @@ class Rule:
     def level_at(cls, rank: int | None, era: Era | None = None) -> Level:
         """Returns the rule's level in a revision, or the mildest possible level if the revision is unknown."""
         if rank is None:
-            possible_levels = [level for span, level in cls.levels.items() if era is None or span.holds(None, era)]
+            possible_levels = [level for span, level in cls.levels.items() if era is None or span.applies_to(None, era)]
             return min([cls.level, *possible_levels])
-        return next((level for span, level in cls.levels.items() if span.holds(rank, era)), cls.level)
+        return next((level for span, level in cls.levels.items() if span.applies_to(rank, era)), cls.level)
 
     def state_for(self, session: Session, make: Callable[[], Any]) -> Any:
         """Returns this rule's state for a session, which `make` creates on first use."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
-from analysis.conversation.message import Invalid, Notification, Response, Side, other_side
+from analysis.conversation.message import InvalidMessage, Notification, Response, Side, other_side
 from analysis.conversation.session import Session
 from analysis.protocol.error_codes import INVALID_REQUEST, PARSE_ERROR
 from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
@@ -29,7 +29,7 @@ class _ExceptSpan(Span):
 
     __slots__ = ()
 
-    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is not a revision
+    def applies_to(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is not a revision
         """Whether a revision is known and outside the span."""
         return rank is not None and not self.first <= rank <= self.last
 
@@ -271,14 +271,18 @@ class EmptyResponse(RefusalRule):
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
         first_item = _sent_array(http)
-        if first_item is None or not all(isinstance(context.message, Notification) for context in http.sent):
+        if first_item is None or not all(isinstance(context.message, Notification) for context in http.client_messages):
             return
         # On the older transport, servers answer each POST with a short text.
-        has_body = bool(http.received) or ("mcp-session-id" in http.fields and http.response_size > 0)
+        has_body = bool(http.server_messages) or ("mcp-session-id" in http.fields and http.response_size > 0)
         is_success = http.status is not None and 200 <= http.status < 300
         if is_success and (http.status != 202 or has_body):
-            response = next((context for context in http.received if isinstance(context.message, Response)), None)
-            yield self.array_finding(response or (http.received or http.sent)[-1], first_item.message.seq)
+            response = next(
+                (context for context in http.server_messages if isinstance(context.message, Response)), None
+            )
+            yield self.array_finding(
+                response or (http.server_messages or http.client_messages)[-1], first_item.message.seq
+            )
 
 
 class ReceiveUnsupported(RefusalRule):
@@ -316,10 +320,12 @@ class ReceiveUnsupported(RefusalRule):
         first_item = _sent_array(http)
         if first_item is None or http.status is None or not _is_well_formed(first_item):
             return
-        refusal = next((context for context in http.received if _is_refusal(context)), None)
+        refusal = next((context for context in http.server_messages if _is_refusal(context)), None)
         is_refused = 400 <= http.status < 500 and http.status not in _CLIENT_REFUSAL_STATUSES
         if is_refused or refusal is not None:
-            yield self.array_finding(refusal or (http.received or http.sent)[-1], first_item.message.seq)
+            yield self.array_finding(
+                refusal or (http.server_messages or http.client_messages)[-1], first_item.message.seq
+            )
 
 
 class AnsweredIndividually(Rule):
@@ -388,11 +394,13 @@ def _is_well_formed(first_item: MessageContext) -> bool:
 
 def _sent_array(http: HttpExchange) -> MessageContext | None:
     """Returns the first item of the array that a POST sent, or None outside 2025-03-26 or if some items are unknown."""
-    if not 0 < len(http.sent) < MAX_BODY_MESSAGES:
+    if not 0 < len(http.client_messages) < MAX_BODY_MESSAGES:
         return None
-    first_item = http.sent[0]
+    first_item = http.client_messages[0]
     is_array = (
-        is_item(first_item.message) and is_first(first_item.message) and not isinstance(first_item.message, Invalid)
+        is_item(first_item.message)
+        and is_first(first_item.message)
+        and not isinstance(first_item.message, InvalidMessage)
     )
     return first_item if is_array and first_item.rank == _BATCH_REVISION.first else None
 

@@ -136,7 +136,7 @@ class HttpSse(Rule):
         if not context.session.is_legacy:
             return ()
         # The response arrives on the stream, so the request that opened the stream shows the transport best.
-        evidence = context if context.http is None or context.http.started is None else context.http.started
+        evidence = context if context.http is None or context.http.started_ref is None else context.http.started_ref
         text = "the transport is HTTP+SSE, which is deprecated"
         return [self.finding(evidence, text, blames="transport", session=context.session)]
 

@@ -16,7 +16,7 @@ from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.odd import MessageOddity
 from analysis.rules.support.echoes import echoed_message
 from analysis.rules.support.eras import shortened
-from captures.limits import SAFE
+from captures.limits import MAX_SAFE_INTEGER
 
 _MAX_SHOWN_ID_CHARS: Final = 60
 """The most characters of an id that a finding shows."""
@@ -333,7 +333,9 @@ class EchoedFrame(Rule):
         request, table = context.request, self.fold.tables["server" if context.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
-        open_call = table.get(RequestKey(None if context.http is None else context.http.first.number, request.id))
+        open_call = table.get(
+            RequestKey(None if context.http is None else context.http.first_carrier.number, request.id)
+        )
         if open_call is None or open_call.request.body != request.body:
             return ()
         text = f"request {_id_text(context)} is sent back unchanged: this is an echo, not a response"
@@ -356,7 +358,7 @@ def _belongs_certainly(context: MessageContext) -> bool:
     http, session = context.http, context.session
     if http is None or session.is_legacy or context.message.sender == "server":
         return True
-    named_id, own_id = http.fields.get(FIELD), http.session_ids.of_session(session)
+    named_id, own_id = http.fields.get(FIELD), http.session_ids.id_of_session(session)
     return context.era != "modern" and named_id is not None and own_id in (None, named_id)
 
 
@@ -376,7 +378,7 @@ def _is_integer(number: str | None) -> bool:
 
 def _is_unsafe(number: str) -> bool:
     # A number with an exponent or with more digits is certainly beyond the limit.
-    return "e" in number or len(number) > len(str(SAFE)) + 1 or abs(int(number)) > SAFE
+    return "e" in number or len(number) > len(str(MAX_SAFE_INTEGER)) + 1 or abs(int(number)) > MAX_SAFE_INTEGER
 
 
 def _is_fraction(value: object) -> bool:
@@ -404,7 +406,7 @@ def _may_answer_lost_request(context: MessageContext, fold: Fold) -> bool:
     type_, initialize = message.id.type, session.initialize
     if initialize is not None and initialize.sender == request.sender and initialize.id.type == type_:
         return True
-    latest_ids = fold.routing.used_by(session).latest(session.number, request.sender, _MAX_LATEST_REQUESTS)
+    latest_ids = fold.routing.used_ids(session).latest_ids(session.number, request.sender, _MAX_LATEST_REQUESTS)
     return any(id_.type == type_ for id_ in latest_ids)
 
 
@@ -421,14 +423,14 @@ def _short_id(id_: Id) -> str:
 def _has_unknown_id(context: MessageContext, fold: Fold) -> bool:
     """Whether a response has an id that no request has used."""
     message = context.message
-    if not isinstance(message, Response) or message.id is None or not message.id.pairs:
+    if not isinstance(message, Response) or message.id is None or not message.id.is_answerable:
         return False
-    has_forgotten = fold.tables["server" if message.sender == "client" else "client"].forgotten > 0
+    has_forgotten = fold.tables["server" if message.sender == "client" else "client"].forgotten_count > 0
     if (
         context.http is not None
         and message.sender == "server"
         and context.http.method == "POST"
-        and not context.http.sent
+        and not context.http.client_messages
     ):
         return False  # the body of the POST is not recorded
     return context.id_state is IdState.NEVER_SEEN and not has_forgotten and not _is_replay(context)
@@ -441,7 +443,7 @@ def _request_in_other_session(context: MessageContext, fold: Fold) -> tuple[int,
         return None
     side: Side = "server" if message.sender == "client" else "client"
     for session_number in range(max(1, session.number - _MAX_SESSION_DISTANCE), session.number + _MAX_SESSION_DISTANCE):
-        last_use = fold.routing.used_by(session).last(session_number, side, message.id)
+        last_use = fold.routing.used_ids(session).last_use(session_number, side, message.id)
         if last_use is not None and session_number != session.number:
             return session_number, last_use.seq
     return None
@@ -452,7 +454,7 @@ def _own_id_state(context: MessageContext, fold: Fold) -> IdState:
     message = context.message
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
-    return fold.tables[message.sender].state(RequestKey(message.frames[0].exchange, message.id))
+    return fold.tables[message.sender].id_state(RequestKey(message.frames[0].exchange, message.id))
 
 
 def _answered_seq(context: MessageContext, fold: Fold) -> int | None:

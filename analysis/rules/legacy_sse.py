@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
-from analysis.conversation.message import Invalid
+from analysis.conversation.http_exchange import EVENT_STREAM, VERSION_FIELD, HttpExchange
+from analysis.conversation.message import InvalidMessage
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
@@ -36,11 +36,11 @@ class _StreamRule(HttpRule):
 
     who = "server"
     http_methods: ClassVar[frozenset[str]] = _GET
-    media = STREAM
+    media = EVENT_STREAM
     source = _PAGE
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return () if http.is_ours else self.check_exchange(http, session)
+        return () if http.is_from_recorder else self.check_exchange(http, session)
 
 
 class _PostRule(HttpRule):
@@ -51,7 +51,7 @@ class _PostRule(HttpRule):
     source = _PAGE
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return () if http.is_ours or not http.sent else self.check_exchange(http, session)
+        return () if http.is_from_recorder or not http.client_messages else self.check_exchange(http, session)
 
 
 class NoEndpointFirst(_StreamRule):
@@ -69,11 +69,11 @@ class NoEndpointFirst(_StreamRule):
     impact = Impact.CONNECTION
 
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        if not http.received or http.session_id is not None or http.started is None:
+        if not http.server_messages or http.session_id is not None or http.started_ref is None:
             return ()
-        first_message = http.received[0]
-        if http.announced is not None:
-            is_late = http.uri_key is not None and first_message.message.seq < http.announced.seq
+        first_message = http.server_messages[0]
+        if http.announced_ref is not None:
+            is_late = http.uri_key is not None and first_message.message.seq < http.announced_ref.seq
         else:
             is_late = _has_legacy_stream(http)
         if not is_late or not http.is_unbroken:
@@ -96,7 +96,7 @@ class EndpointInvalid(_StreamRule):
     impact = Impact.CONNECTION
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.announced is None or not http.endpoints:
+        if http.announced_ref is None or not http.endpoints:
             return ()
         address = http.endpoints[0]
         if not address:
@@ -114,7 +114,7 @@ class EndpointInvalid(_StreamRule):
         return [finding._replace(level=WARNING)]
 
     def _finding(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
-        announcement = http.announced or RecordRef(0, 0)
+        announcement = http.announced_ref or RecordRef(0, 0)
         return self.finding(announcement, text, session=session)
 
 
@@ -133,9 +133,9 @@ class EndpointAgain(_StreamRule):
     level = WARNING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.announced_again is None:
+        if http.second_announced_ref is None:
             return ()
-        return [self.finding(http.announced_again, "a stream has a second endpoint event", session=session)]
+        return [self.finding(http.second_announced_ref, "a stream has a second endpoint event", session=session)]
 
 
 class WrongPostUri(_PostRule):
@@ -158,16 +158,23 @@ class WrongPostUri(_PostRule):
         """The last POST to each address that had not been announced yet."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return like.method == "POST" if hook == "response_start" else like.method == "GET" and like.media_type == STREAM
+        return (
+            like.method == "POST"
+            if hook == "response_start"
+            else like.method == "GET" and like.media_type == EVENT_STREAM
+        )
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         key = http.uri_key
-        if key is None or http.started is None or http.announced_by is not None or not http.is_whole:
+        if key is None or http.started_ref is None or http.announced_by is not None or not http.is_whole:
             return ()
         if http.is_redirect or _uses_streamable_http(http):
             return ()
-        if not any(stream.client == http.client and stream.over is None for stream in http.legacy_streams):
-            self._early_posts[key] = http.started, http
+        if not any(
+            stream.client_fingerprint == http.client_fingerprint and stream.end_ref is None
+            for stream in http.legacy_streams
+        ):
+            self._early_posts[key] = http.started_ref, http
             if len(self._early_posts) > MAX_UNANNOUNCED_POSTS:
                 self._early_posts.popitem(last=False)
             return ()
@@ -180,11 +187,14 @@ class WrongPostUri(_PostRule):
         early_post = (
             self._early_posts.pop(http.uri_key, None) if http.uri_key is not None and self._early_posts else None
         )
-        if early_post is None or http.announced is None or http.started is None or not http.is_whole:
+        if early_post is None or http.announced_ref is None or http.started_ref is None or not http.is_whole:
             return ()
         start, post = early_post
         # The POST was sent after the stream had opened, but before it announced its address.
-        if not http.started.seq < start.seq < http.announced.seq or post.client != http.client:
+        if (
+            not http.started_ref.seq < start.seq < http.announced_ref.seq
+            or post.client_fingerprint != http.client_fingerprint
+        ):
             return ()
         return self.findings_in_request(post, session, "a POST is sent before its address was announced")
 
@@ -238,7 +248,11 @@ class AnswerInPost(HttpRule):
     source = _PAGE
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.received or not http.is_for_stream or isinstance(http.received[0].message, Invalid):
+        if (
+            not http.server_messages
+            or not http.is_for_stream
+            or isinstance(http.server_messages[0].message, InvalidMessage)
+        ):
             return ()
         text = "a message is sent in the response to a POST instead of on the stream"
         return self.findings_in_response(http, session, text, self.level)
@@ -261,9 +275,9 @@ class PostAfterClose(_PostRule):
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
-        if stream is None or stream.over is None or http.started is None or not http.is_for_stream:
+        if stream is None or stream.end_ref is None or http.started_ref is None or not http.is_for_stream:
             return ()
-        if http.started.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
+        if http.started_ref.t_ns - stream.end_ref.t_ns <= RACE_NS or not stream.is_unbroken:
             return ()
         return self.findings_in_request(http, session, "a POST is sent after its stream has ended", self.level)
 
@@ -287,7 +301,7 @@ class NoVersionHeader(_PostRule):
     source = "2025-06-18 basic/lifecycle"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if VERSION_FIELD in http.fields or not http.is_for_stream or http.is_opening:
+        if VERSION_FIELD in http.fields or not http.is_for_stream or http.is_initializing:
             return ()
         if session is None or session.state not in ("init-answered", "ready"):
             return ()
@@ -299,7 +313,7 @@ class NoVersionHeader(_PostRule):
 
 def _uses_streamable_http(http: HttpExchange) -> bool:
     """Whether a POST shows that its client uses Streamable HTTP."""
-    return http.session_id is not None or http.is_modern or http.media_type == STREAM or http.accepts_stream
+    return http.session_id is not None or http.is_modern or http.media_type == EVENT_STREAM or http.accepts_stream
 
 
 def _has_legacy_stream(http: HttpExchange) -> bool:

@@ -8,7 +8,7 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Message, Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION, Session, State
 from analysis.facts import code_of
-from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -42,7 +42,7 @@ class _HandshakeRule(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.http is not None and _method(context.message) == "initialize":
-            client = context.http.client
+            client = context.http.client_fingerprint
             if client in self.handshake_sessions or len(self.handshake_sessions) < _MAX_CLIENTS:
                 self.handshake_sessions[client] = 0 if client in self.handshake_sessions else context.session.number
         return self.check_request(context)
@@ -56,7 +56,10 @@ class _HandshakeRule(Rule):
         http = context.http
         if http is None or http.session_id:
             return True
-        return self.handshake_sessions.get(http.client) == context.session.number and context.session.epoch <= 1
+        return (
+            self.handshake_sessions.get(http.client_fingerprint) == context.session.number
+            and context.session.epoch <= 1
+        )
 
 
 class RequestBeforeInitialize(_HandshakeRule):
@@ -96,12 +99,17 @@ class RequestBeforeInitialize(_HandshakeRule):
         return like.status in _REFUSAL_STATUSES
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        if http.is_ours or http.session_id or len(self.handshake_sessions) >= _MAX_CLIENTS or session.lost_seq >= 0:
+        if (
+            http.is_from_recorder
+            or http.session_id
+            or len(self.handshake_sessions) >= _MAX_CLIENTS
+            or session.lost_seq >= 0
+        ):
             return
-        if http.client in self.handshake_sessions:
+        if http.client_fingerprint in self.handshake_sessions:
             # The client has a session, but did not send the session's id.
             return
-        for context in http.sent:
+        for context in http.client_messages:
             if not context.session.observed_start and _needs_session(context) and _is_before_handshake(context):
                 method = shortened(_method(context.message))
                 yield self.finding(
@@ -312,7 +320,7 @@ class DuplicateInitialized(_HandshakeRule):
         memory["post"] = context.http
         if is_first or context.state != "ready" or not self.is_of_handshake(context):
             return
-        status = None if earlier_post is None else earlier_post.last.status
+        status = None if earlier_post is None else earlier_post.last_carrier.status
         if context.http is not None and earlier_post is not None and (status is None or status >= 300):
             # The first notification did not arrive, so the client had to post it again.
             return
@@ -495,7 +503,7 @@ class ContinuedAfterFailedInitialize(_HandshakeRule):
 def _method(message: Message) -> str:
     """Returns the method of a message, with the prefix that a notification may lack; empty for a response."""
     if isinstance(message, Notification):
-        return UNPREFIXED.get(message.method, message.method)
+        return UNPREFIXED_NOTIFICATIONS.get(message.method, message.method)
     return message.method if isinstance(message, Request) else ""
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
-from analysis.conversation.session import META
-from analysis.protocol.json_pointer import step
+from analysis.conversation.session import META_PREFIX
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -16,7 +16,7 @@ from analysis.rules.support.eras import member, speaks_modern
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """All levels, from the least to the most severe."""
-LEVEL_KEY: Final = META + "logLevel"
+LEVEL_KEY: Final = META_PREFIX + "logLevel"
 MAX_REMEMBERED_REQUESTS: Final = 10_000
 """The most unanswered requests whose levels are remembered."""
 MAX_PENDING_LEVELS: Final = 100
@@ -150,7 +150,9 @@ class _RequestedLevelRule(Rule):
             return ()
         if context.http is not None:
             requests = [
-                sent_context.message for sent_context in context.http.sent if isinstance(sent_context.message, Request)
+                sent_context.message
+                for sent_context in context.http.client_messages
+                if isinstance(sent_context.message, Request)
             ]
             if not requests:
                 return ()
@@ -340,7 +342,7 @@ def _secret_pointer(data: Any) -> str | None:
                 return pointer
         elif isinstance(value, dict):
             for name, item in value.items():
-                item_pointer = f"{pointer}/{step(name, 60)}"
+                item_pointer = f"{pointer}/{encode_step(name, 60)}"
                 if (
                     isinstance(item, str)
                     and name.lower() in _SECRET_NAMES

@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from analysis.conversation.annotated_objects import (
     MAX_EXAMINED_ITEMS,
-    USUAL,
+    USUAL_META_KEYS,
     annotated_objects,
-    has_places,
+    body_member,
     icons,
-    part_of,
+    may_have_annotated_objects,
 )
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, WARNING, MetaObjects, Rule
@@ -54,13 +54,17 @@ class _SharedMemberRule(Rule):
     """A rule about members that any message may have."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        return has_places("result" if hook == "result" else "params", method, like.era)
+        return may_have_annotated_objects("result" if hook == "result" else "params", method, like.era)
 
     def decisive_words(self, hook: str, method: str, _like: MessageContext) -> WordsScope | None:
         if method in REPEATED_METHODS:
             return "result" if hook == "result" else "envelope"
         # A message of a method without such objects can have them only in its envelope, where its sender names itself.
-        return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
+        return (
+            None
+            if may_have_annotated_objects("result" if hook == "result" else "params", method, "handshake")
+            else "envelope"
+        )
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         return self.capped(self.check(context), _MAX_REPORTED_FINDINGS)
@@ -134,7 +138,7 @@ class InvalidKey(_MetaRule):
         for key in islice(meta, MAX_EXAMINED_ITEMS):
             if not _is_key(key):
                 text = f"the key {shortened(key)!r} of _meta is not of the form prefix/name: {_key_fault(key)}"
-                yield self.finding(context, text, pointer=f"{pointer}/{step(shortened(key))}")
+                yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(key))}")
 
 
 class ReservedPrefix(_MetaRule):
@@ -160,9 +164,9 @@ class ReservedPrefix(_MetaRule):
 
     def _key_findings(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
-            if "/" in key and key not in USUAL and _is_reserved(key, context.rank) and _is_key(key):
+            if "/" in key and key not in USUAL_META_KEYS and _is_reserved(key, context.rank) and _is_key(key):
                 text = f"the prefix of {shortened(key)!r} in _meta is reserved"
-                yield self.finding(context, text, pointer=f"{pointer}/{step(shortened(key))}")
+                yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(key))}")
 
 
 class TraceContext(_MetaRule):
@@ -181,13 +185,13 @@ class TraceContext(_MetaRule):
     source = "2026-07-28 basic/index"
 
     def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
-        meta = member(context.body.get(part_of(context)), "_meta")
+        meta = member(context.body.get(body_member(context)), "_meta")
         if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE_STRINGS.isdisjoint(meta)):
             return ()
         return self._trace_findings(context, meta)
 
     def _trace_findings(self, context: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
-        meta_pointer = f"/{part_of(context)}/_meta"
+        meta_pointer = f"/{body_member(context)}/_meta"
         traceparent = meta.get("traceparent")
         if "traceparent" in meta and not (
             isinstance(traceparent, str) and len(traceparent) <= MAX_EXAMINED_ITEMS and _is_traceparent(traceparent)
@@ -352,7 +356,7 @@ class ImplementationEmpty(Rule):
             return ()
         if request.method == "initialize":
             return self._check_info(context, member(request.params, "clientInfo"), "/params/clientInfo")
-        return self._check_info(context, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
+        return self._check_info(context, request.meta.get(CLIENT_INFO), "/params/_meta/" + encode_step(CLIENT_INFO))
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender != "server":
@@ -361,7 +365,7 @@ class ImplementationEmpty(Rule):
         if context.method == "initialize":
             return self._check_info(context, member(result, "serverInfo"), "/result/serverInfo")
         return self._check_info(
-            context, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO)
+            context, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + encode_step(SERVER_INFO)
         )
 
     def _check_info(self, context: MessageContext, info: object, pointer: str) -> Iterable[Finding]:

@@ -6,8 +6,8 @@ from typing import Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION
-from analysis.protocol.methods import METHODS, UNPREFIXED, Method
-from analysis.protocol.revisions import MODERN, NEWEST, REVISIONS, rank_of, until
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS, Method
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS, rank_of, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened, speaks_modern
@@ -32,11 +32,13 @@ class UnprefixedNotification(Rule):
     source = _SCHEMA
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        if context.method not in UNPREFIXED:
+        if context.method not in UNPREFIXED_NOTIFICATIONS:
             return ()
         return [
             self.finding(
-                context, f"{context.method} is not a method; {UNPREFIXED[context.method]} is", pointer="/method"
+                context,
+                f"{context.method} is not a method; {UNPREFIXED_NOTIFICATIONS[context.method]} is",
+                pointer="/method",
             )
         ]
 
@@ -152,7 +154,7 @@ class WrongDirection(Rule):
             return
         if (
             context.http is not None
-            and "client" in context.http.unrecorded
+            and "client" in context.http.unrecorded_sides
             and context.message.frames[0].unit == "http_body"
         ):
             return  # the request may be an echo
@@ -181,8 +183,8 @@ def _rank(context: MessageContext) -> int | None:
         if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
             return _handshake_rank(rank_of(session.handshake))
         # After a handshake, the request may belong to either era.
-        rank = NEWEST if context.rank is None else context.rank
-        return rank if speaks_modern(context) and not is_agreed and rank >= MODERN else None
+        rank = NEWEST_RANK if context.rank is None else context.rank
+        return rank if speaks_modern(context) and not is_agreed and rank >= FIRST_MODERN_RANK else None
     if context.era == "modern":
         return None if session.handshake is not None else context.rank
     return None if context.state == "init-sent" else _handshake_rank(context.rank)
@@ -190,4 +192,4 @@ def _rank(context: MessageContext) -> int | None:
 
 def _handshake_rank(rank: int | None) -> int | None:
     """Returns the rank, or None if no handshake can agree on its revision, which another rule reports."""
-    return None if rank is None or rank >= MODERN else rank
+    return None if rank is None or rank >= FIRST_MODERN_RANK else rank

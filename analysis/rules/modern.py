@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.request_meta import missing_meta, request_meta
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META_PREFIX, PROTOCOL_VERSION, SERVER_INFO
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
@@ -16,9 +16,9 @@ from analysis.protocol.error_codes import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, rank_of
 from analysis.rules.base import NOTE, UNTYPED_KINDS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import MessageOddity
@@ -27,7 +27,7 @@ from analysis.rules.unchanged_content import WordsScope
 
 _INDEX_PAGE: Final = "2026-07-28 basic/index"
 _RESULT_TYPES: Final = frozenset({"complete", "input_required", "task"})
-_TASKS_EXTENSION: Final = META + "tasks"
+_TASKS_EXTENSION: Final = META_PREFIX + "tasks"
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _ALNUM: Final = _LETTERS | frozenset("0123456789")
 _MAX_EXTENSIONS: Final = 100
@@ -225,7 +225,7 @@ class IncompleteWrongCode(_IncompleteEnvelopeRule):
             {HEADER_MISMATCH} if context.http is not None else set()
         )
         method = METHODS.get(request.method)
-        if method is None or not method.is_defined(NEWEST if context.rank is None else context.rank):
+        if method is None or not method.is_defined(NEWEST_RANK if context.rank is None else context.rank):
             accepted_codes.add(METHOD_NOT_FOUND)
         if code not in accepted_codes:
             text = f"the request lacks {_MISSING_PARTS[missing_part]}, but is refused with {code}, not {INVALID_PARAMS}"
@@ -369,7 +369,7 @@ class ClientResponse(Rule):
         if context.http is None:
             is_modern = _is_modern_connection(context)
         else:
-            is_modern = (rank_of(context.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
+            is_modern = (rank_of(context.http.fields.get(VERSION_FIELD)) or 0) >= FIRST_MODERN_RANK
         if is_modern:
             yield self.finding(
                 context, "the client sends a response, although servers send no requests in this revision"
@@ -434,7 +434,7 @@ class ExtensionId(Rule):
         capabilities = context.request.meta.get(CLIENT_CAPABILITIES) if context.request is not None else None
         if not isinstance(capabilities, dict) or "extensions" not in capabilities:
             return ()
-        pointer = f"/params/_meta/{step(CLIENT_CAPABILITIES)}/extensions"
+        pointer = f"/params/_meta/{encode_step(CLIENT_CAPABILITIES)}/extensions"
         return self._check_extensions(context, capabilities["extensions"], pointer)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -445,7 +445,7 @@ class ExtensionId(Rule):
         if not isinstance(extensions, dict):
             return
         for name, value in list(extensions.items())[:_MAX_EXTENSIONS]:
-            extension_pointer = f"{pointer}/{step(shortened(name))}"
+            extension_pointer = f"{pointer}/{encode_step(shortened(name))}"
             if not _is_extension(name):
                 yield self.finding(
                     context,
@@ -475,7 +475,7 @@ def _is_modern_connection(context: MessageContext) -> bool:
     if context.http is not None:
         return any(
             sent_context.era == "modern" and isinstance(sent_context.message, Request)
-            for sent_context in context.http.sent
+            for sent_context in context.http.client_messages
         )
     if session.is_modern:
         return True

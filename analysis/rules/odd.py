@@ -9,11 +9,11 @@ from enum import Flag, auto
 from typing import Final
 
 from analysis.conversation.call import Call, MessageContext, Outcome
-from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
+from analysis.conversation.message import InvalidMessage, Message, Request, Response, is_as_written
 from analysis.conversation.request_meta import missing_meta
-from analysis.protocol.methods import REQUESTS
+from analysis.protocol.methods import REQUEST_METHODS
 from captures.frame import Frame
-from captures.limits import MEMBERS
+from captures.limits import ENVELOPE_MEMBERS
 
 LARGE_FRAME_BYTES: Final = 1 << 20
 """A frame with more bytes than this is large."""
@@ -67,7 +67,7 @@ def oddities_of(context: MessageContext) -> MessageOddity:
     message = context.message
     frame = message.frames[0]
     oddities = NOTHING if frame.is_as_written else _byte_oddities(message, frame)
-    if not MEMBERS.issuperset(context.body):
+    if not ENVELOPE_MEMBERS.issuperset(context.body):
         oddities |= MessageOddity.MEMBER
     if len(frame.raw) > LARGE_FRAME_BYTES:
         oddities |= MessageOddity.LARGE
@@ -79,7 +79,12 @@ def oddities_of(context: MessageContext) -> MessageOddity:
             return oddities | (
                 MessageOddity.UNPAIRED | MessageOddity.ERROR if message.is_error else MessageOddity.UNPAIRED
             )
-        if call.settled is _ERROR or call.cancellation is not None or context.is_converted or context.era == "modern":
+        if (
+            call.final_outcome is _ERROR
+            or call.cancellation is not None
+            or context.is_converted
+            or context.era == "modern"
+        ):
             pair_oddities = _pair_oddities(context, call)
             if pair_oddities is not NOTHING:  # combining flags takes longer than all these tests
                 oddities |= pair_oddities
@@ -88,14 +93,14 @@ def oddities_of(context: MessageContext) -> MessageOddity:
             oddities |= MessageOddity.REUSED
         if context.era == "modern" and missing_meta(message) is not None:
             oddities |= MessageOddity.INCOMPLETE
-    elif not isinstance(message, Invalid) and message.method in REQUESTS:
+    elif not isinstance(message, InvalidMessage) and message.method in REQUEST_METHODS:
         oddities |= MessageOddity.WITHOUT_ID
     return oddities
 
 
 def _pair_oddities(context: MessageContext, call: Call) -> MessageOddity:
     """Returns the oddities of a response that depend on the request that it answers."""
-    oddities = MessageOddity.ERROR if call.settled is _ERROR else NOTHING
+    oddities = MessageOddity.ERROR if call.final_outcome is _ERROR else NOTHING
     if call.cancellation is not None:
         oddities |= MessageOddity.CANCELLED
     if context.is_converted:
@@ -110,7 +115,7 @@ def _byte_oddities(message: Message, frame: Frame) -> MessageOddity:
     if frame.body is not None:  # a flawless frame is one message, and at most hides a member
         return NOTHING if is_as_written(message) else MessageOddity.HIDING
     oddities = NOTHING
-    if isinstance(message, Invalid):
+    if isinstance(message, InvalidMessage):
         return oddities
     if message.index is not None:
         oddities |= MessageOddity.SEVERAL

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import PROTOCOL_VERSION, Session
@@ -67,13 +67,13 @@ def oddities_in(http: HttpExchange, session: Session | None) -> ExchangeOddity:
         oddities |= ExchangeOddity.HEADERS
     if http.announced_by is not None:
         oddities |= ExchangeOddity.OLDER
-    if http.ended_by not in (None, "complete") or http.unawaited or http.resumption is not None:
+    if http.ended_by not in (None, "complete") or http.ended_calls or http.resumption is not None:
         oddities |= ExchangeOddity.END
     return oddities
 
 
 def _message_oddities(http: HttpExchange) -> ExchangeOddity:
-    oddities, sent_contexts, received_contexts = USUAL, http.sent, http.received
+    oddities, sent_contexts, received_contexts = USUAL, http.client_messages, http.server_messages
     if (
         len(sent_contexts) != 1
         or type(sent_contexts[0].message) is not Request
@@ -85,7 +85,7 @@ def _message_oddities(http: HttpExchange) -> ExchangeOddity:
             oddities |= ExchangeOddity.OPENING
         elif context.method == LISTEN:
             oddities |= ExchangeOddity.LISTENING
-    if not all(map(_is_usual_answer, received_contexts)) or (http.over is not None and not received_contexts):
+    if not all(map(_is_usual_answer, received_contexts)) or (http.end_ref is not None and not received_contexts):
         oddities |= ExchangeOddity.RECEIVED
     return oddities
 
@@ -110,7 +110,7 @@ def _is_usual_id(http: HttpExchange) -> bool:
 
 def _is_usual_version(http: HttpExchange, session: Session | None) -> bool:
     """Whether the request names the revision of its message, or of its session if the message names none."""
-    version, message = http.fields.get(VERSION_FIELD), http.sent[0].message if http.sent else None
+    version, message = http.fields.get(VERSION_FIELD), http.client_messages[0].message if http.client_messages else None
     if version is None or session is None or type(message) is not Request:
         return False
     return bool(version == message.meta.get(PROTOCOL_VERSION, session.handshake))
@@ -125,4 +125,4 @@ def _has_usual_headers(http: HttpExchange) -> bool:
 @lru_cache(256)
 def _accepts_both(accepted: str) -> bool:
     """Whether an `Accept` header names both media types, without parameters."""
-    return len(accepted) < _MAX_ACCEPT_CHARS and {_JSON, STREAM} <= {part.strip() for part in accepted.split(",")}
+    return len(accepted) < _MAX_ACCEPT_CHARS and {_JSON, EVENT_STREAM} <= {part.strip() for part in accepted.split(",")}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Id, Request, Side, converted, other_side
+from analysis.conversation.message import Id, Request, Side, converted_id, other_side
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -113,7 +113,7 @@ class UnknownToken(_TokenRule):
         if tokens.last_token(requester, token) is not None:
             return ()  # the request is on another stream
         name, related = _shortened_token(token), tuple[int, ...]()
-        if (retyped_token := tokens.last_token(requester, converted(token))) is not None:
+        if (retyped_token := tokens.last_token(requester, converted_id(token))) is not None:
             text, related = f"the token {name} has another JSON type than in the request", (retyped_token.seq,)
         elif (own_token := tokens.last_token(sender, token)) is not None:
             text, related = f"the token {name} belongs to a request of the {sender} itself", (own_token.seq,)
@@ -222,7 +222,7 @@ class NotIncreasing(_TokenRule):
             if context.session.observed_start:
                 return ()
             known_token = tokens_of(context.session).add_unseen(
-                other_side(message.sender), None if context.http is None else context.http.first.number, token
+                other_side(message.sender), None if context.http is None else context.http.first_carrier.number, token
             )
         previous, exchange = known_token.value, message.frames[0].exchange
         known_token.value = value, message.seq, message.t_ns, exchange
@@ -382,7 +382,7 @@ def cancelled_seq(token: Token, fold: Fold) -> int | None:
 
 def _requests_in(context: MessageContext) -> list[Request]:
     """Returns the client's requests in the exchange of a message, or an empty list on stdio."""
-    sent_contexts = () if context.http is None else context.http.sent
+    sent_contexts = () if context.http is None else context.http.client_messages
     return [sent_context.message for sent_context in sent_contexts if isinstance(sent_context.message, Request)]
 
 
@@ -397,7 +397,7 @@ def _open_request_in_other_session(
     """Returns the numbers of another HTTP session and its open request with the same token, or None if none has it."""
     if context.http is None:
         return None
-    for call in fold.tables[requester].oldest(_MAX_SEARCHED_REQUESTS):
+    for call in fold.tables[requester].oldest_calls(_MAX_SEARCHED_REQUESTS):
         request, session = call.request, call.session
         if (
             session is not None

@@ -7,7 +7,7 @@ from typing import Any, Final
 from analysis.conversation.annotated_objects import annotated_objects
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding, Impact
@@ -178,7 +178,7 @@ class UnknownArgument(_PromptRule):
         known_names = {name for _, name in arguments_of(prompt.item)}
         for name in islice(arguments, MAX_PROMPT_ARGUMENTS):
             if name not in known_names and len(known_names) < MAX_PROMPT_ARGUMENTS:
-                escaped_name = step(shortened(name))
+                escaped_name = encode_step(shortened(name))
                 text = f"the prompt has no argument {shortened(name)!r}"
                 yield self.finding(context, text, pointer=f"/params/arguments/{escaped_name}")
 

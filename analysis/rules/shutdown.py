@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.conversation.message import Invalid
+from analysis.conversation.message import InvalidMessage
 from analysis.conversation.session import Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
@@ -261,7 +261,7 @@ class WriteAfterClose(Rule):
 
     def on_message(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        if message.sender != "server" or isinstance(message, Invalid):
+        if message.sender != "server" or isinstance(message, InvalidMessage):
             return
         stdin_close = pipes_of(context.session).stdin_close
         if stdin_close is not None and stdin_close.seq < message.seq and context.answered is None:

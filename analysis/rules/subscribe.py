@@ -66,10 +66,10 @@ class UpdateWithoutSubscription(_UpdateRule):
         session = context.session
         if subscription is not None and not subscription.is_refused:
             return ()
-        if self.fold.links.subscriptions.forgotten or session.unjudged.get("client") is not None:
+        if self.fold.links.subscriptions.forgotten_count or session.unjudged.get("client") is not None:
             return ()
         declaration = session.declared.get("handshake")
-        if declaration is not None and UPDATED in declaration.gaps:
+        if declaration is not None and UPDATED in declaration.uncovered_methods:
             return ()  # `capability/undeclared-resource-updates` reports it
         return [self.finding(context, "the client has not subscribed to this resource", pointer=_POINTER)]
 
@@ -125,7 +125,7 @@ class UnsubscribeUnknown(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         has_uri = isinstance(member(context.body.get("params"), "uri"), str)
-        if not has_uri or context.subscription is not None or self.fold.links.subscriptions.forgotten:
+        if not has_uri or context.subscription is not None or self.fold.links.subscriptions.forgotten_count:
             return ()
         return [self.finding(context, "the client has no subscription to this resource", pointer=_POINTER)]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS, Call, MessageContext, Outcome, context_of, timed_out
+from analysis.conversation.call import ENDLESS_METHODS, Call, MessageContext, Outcome, context_of, mentions_timeout
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
@@ -56,7 +56,7 @@ class _OpenRequestRule(Rule):
         pipes = pipes_of(session)
         for call in ending.unanswered:
             request = call.request
-            if call.outcome is not Outcome.UNANSWERED or request.method in ENDLESS or pipes.has_gap:
+            if call.outcome is not Outcome.UNANSWERED or request.method in ENDLESS_METHODS or pipes.has_gap:
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an unjudged frame may contain the response
@@ -147,7 +147,7 @@ class InitializeUnanswered(_OpenRequestRule):
                 yield self._unanswered_finding(open_request)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for call in http.unawaited:
+        for call in http.ended_calls:
             if call.request.method == "initialize" and call.outcome is Outcome.UNANSWERED:
                 waited_ns = (call.cancelled_ns or call.started_ns) - call.started_ns
                 if waited_ns >= RACE_NS:
@@ -190,7 +190,7 @@ class PingUnanswered(_OpenRequestRule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
-        if request is None or not request.id.pairs:
+        if request is None or not request.id.is_answerable:
             return ()
         pings: _Pings = self.state_for(context.session, _Pings)
         if pings.watched_count < _MAX_WATCHED_PINGS:
@@ -328,8 +328,8 @@ class AbandonedRequest(Rule):
         return () if context.cancelled is None else self._abandonment_findings(context.session, context.cancelled)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for call in http.unawaited:
-            if call.cancelled_seq is not None and http.over is not None and call.cancelled_seq == http.over.seq:
+        for call in http.ended_calls:
+            if call.cancelled_seq is not None and http.end_ref is not None and call.cancelled_seq == http.end_ref.seq:
                 yield from self._abandonment_findings(session, call, http)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
@@ -347,11 +347,13 @@ class AbandonedRequest(Rule):
         context, receiver = _request_context(session, request, self.fold), other_side(request.sender)
         http = http or context.http
         is_silent = (
-            not (http.received or http.unrecorded)
+            not (http.server_messages or http.unrecorded_sides)
             if http is not None
             else session.last_seq.get(receiver, -1) < request.seq
         )
-        has_hung = is_silent and waited_ns >= SLOW_NS and (call.client_closed or timed_out(call.cancel_reason))
+        has_hung = (
+            is_silent and waited_ns >= SLOW_NS and (call.has_client_closed or mentions_timeout(call.cancel_reason))
+        )
         text = f"{_call_name(request)} was abandoned after {_precise_seconds(waited_ns)}"
         text = with_guess(text + " without a message from the " + receiver if has_hung else text, call.probable_answer)
         related = (call.cancelled_seq,) if call.cancelled_seq is not None else ()
@@ -412,7 +414,7 @@ def _is_reported_by_http(request_context: MessageContext) -> bool:
 
 
 def _applies(rule: Rule, context: MessageContext) -> bool:
-    return rule.versions.holds(context.rank, context.era)
+    return rule.versions.applies_to(context.rank, context.era)
 
 
 def _is_task_over(session: Session, request: Request, fold: Fold) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import orjson
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.message import InvalidMessage, Notification, Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 
 WordsScope: TypeAlias = Literal["envelope", "result"]
@@ -57,7 +57,7 @@ class CleanWords:
 def words_of(context: MessageContext, words: WordsScope) -> _WordsIdentity | None:
     """Returns an identity of words in a session that only equal words share, or None if it cannot be determined."""
     message = context.message
-    if isinstance(message, Invalid):
+    if isinstance(message, InvalidMessage):
         return None
     digest = _envelope_of(message) if words == "envelope" else result_digest(context)
     # When records are lost, rules lose their state for a session and have to check again.

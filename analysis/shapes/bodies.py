@@ -10,8 +10,8 @@ from typing import Any
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import MISSING, Notification, Response, Side
-from analysis.protocol.methods import METHODS, UNPREFIXED
-from analysis.protocol.revisions import MODERN, NEWEST, Era
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, Era
 from analysis.shapes.body_table import Part
 from analysis.shapes.shape import Problem
 from analysis.shapes.validation import may_be_absent, problems, usual_proof
@@ -68,7 +68,7 @@ def method_of(context: MessageContext) -> str:
     """Returns the method that determines the shape (for a result, that of its request), or "" if it is unknown."""
     message = context.message
     if isinstance(message, Notification):
-        return UNPREFIXED.get(message.method, message.method)
+        return UNPREFIXED_NOTIFICATIONS.get(message.method, message.method)
     return context.request.method if context.request is not None else ""
 
 
@@ -91,7 +91,7 @@ def _ranks(method: str, sender: Side, rank: int | None, era: Era | None) -> tupl
         return ()
     if rank is not None:
         # A handshake for a revision without one is read as the newest revision that has one.
-        return (min(rank, MODERN - 1) if era == "handshake" else rank,)
+        return (min(rank, FIRST_MODERN_RANK - 1) if era == "handshake" else rank,)
     if era == "modern":
-        return tuple(range(MODERN, NEWEST + 1))
-    return tuple(range(MODERN if era == "handshake" else NEWEST + 1))
+        return tuple(range(FIRST_MODERN_RANK, NEWEST_RANK + 1))
+    return tuple(range(FIRST_MODERN_RANK if era == "handshake" else NEWEST_RANK + 1))

@@ -19,18 +19,18 @@ from functools import cache
 from typing import Any, Final
 
 from analysis.conversation.message import MISSING
-from analysis.protocol.revisions import MODERN
-from analysis.shapes.body_table import TASK_METHODS, TASKS, Body, Part, body_of, shape_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK
+from analysis.shapes.body_table import TASK_METHODS, TASKS_RANK, Body, Part, body_of, shape_of
 from analysis.shapes.shape import (
     MAX_PROBLEMS,
     Alternatives,
-    Budget,
+    BodyPath,
+    ItemBudget,
     Json,
     List,
     Map,
     Member,
     Object,
-    Path,
     Problem,
     ProblemCollector,
     Scalar,
@@ -58,13 +58,13 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     if body is None:
         return []
     if value is MISSING and part != "result":
-        return _absent(body)
+        return _absence_problems(body)
     if not isinstance(value, dict):
         return []  # the rules about the envelope report it
     body_problems = _problems(body, value, body_name)
-    if rank >= MODERN and part == "result" and body_problems and "resultType" not in value:
+    if rank >= FIRST_MODERN_RANK and part == "result" and body_problems and "resultType" not in value:
         # An older server answers without it, and need not meet requirements that are new in this revision.
-        older_body = body_of(part, method, MODERN - 1, value, request_params)
+        older_body = body_of(part, method, FIRST_MODERN_RANK - 1, value, request_params)
         older_pointers = (
             {problem.pointer for problem in _problems(older_body, value, body_name)} if older_body is not None else None
         )
@@ -92,17 +92,17 @@ def usual_proof(
         return None
     shape = shape_of(body)
     fits = (
-        shape.sparing("_meta", valid_members).certainly_fits
+        shape.without_checks("_meta", valid_members).certainly_fits
         if valid_members and isinstance(shape, Object)
         else shape.certainly_fits
     )
     if part != "result":
         return fits
-    if rank >= MODERN:
+    if rank >= FIRST_MODERN_RANK:
         return lambda value: (
             "inputRequests" not in value and value.get("resultType", "complete") == "complete" and fits(value)
         )
-    if rank == TASKS and method in TASK_METHODS:
+    if rank == TASKS_RANK and method in TASK_METHODS:
         return lambda value: "task" not in value and fits(value)
     return fits
 
@@ -110,10 +110,10 @@ def usual_proof(
 def may_be_absent(part: Part, method: str, rank: int) -> bool:
     """Whether `problems` finds nothing in a request or notification without params."""
     body = body_of(part, method, rank, MISSING)
-    return part != "result" and (body is None or not _absent(body))
+    return part != "result" and (body is None or not _absence_problems(body))
 
 
-def _absent(body: Body) -> list[Problem]:
+def _absence_problems(body: Body) -> list[Problem]:
     shape = shape_of(body)
     required_names = sorted(shape.required) if isinstance(shape, Object) else ["message"]
     if not required_names or "_meta" in required_names:
@@ -127,13 +127,13 @@ def _problems(body: Body, value: dict[str, Any], body_name: str) -> list[Problem
         return []
     collector = ProblemCollector(body_name)
     shape.collect_problems(value, None, collector)
-    if collector.left < 0 or collector.has_json:
-        value = shape.cut(value, Budget())
+    if collector.remaining_items < 0 or collector.has_json:
+        value = shape.declared_part(value, ItemBudget())
     try:
         _validator(body)(value, by_name=False)
     except ValueError as error:  # pydantic's error is one
         if len(collector.problems) < MAX_PROBLEMS:
-            return [*collector.problems, *_refused(error, shape, value, collector)][:MAX_PROBLEMS]
+            return [*collector.problems, *_refusals(error, shape, value, collector)][:MAX_PROBLEMS]
     except RecursionError:
         pass
     return collector.problems
@@ -142,7 +142,7 @@ def _problems(body: Body, value: dict[str, Any], body_name: str) -> list[Problem
 # ---- the official types
 
 
-def _refused(error: Any, shape: "Shape", value: object, collector: "ProblemCollector") -> Iterator[Problem]:
+def _refusals(error: Any, shape: "Shape", value: object, collector: "ProblemCollector") -> Iterator[Problem]:
     """Yields the problems in members that the revision has and the era's types refuse, one per new place."""
     if not hasattr(error, "errors"):
         return
@@ -152,7 +152,7 @@ def _refused(error: Any, shape: "Shape", value: object, collector: "ProblemColle
         if path_and_text is None:
             continue
         path, text = path_and_text
-        pointer = pointer_of(collector.at, path)
+        pointer = pointer_of(collector.body_name, path)
         if pointer not in reported_pointers:
             reported_pointers.add(pointer)
             yield Problem(pointer, text)
@@ -167,12 +167,12 @@ def _validator(body: Body) -> Callable[..., object]:
     return validator(body)
 
 
-def _place(shape: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
+def _place(shape: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[BodyPath, str] | None:
     """Returns the place and text of a refusal, or None if it concerns another arm or a member of another revision."""
-    cursor = _At(shape, value)
+    cursor = _LocationCursor(shape, value)
     if not all(cursor.step(step) for step in loc):
         return None
-    if cursor.member is not None and cursor.member.is_elsewhere:
+    if cursor.member is not None and cursor.member.is_reported_by_rules:
         return None
     if type_ == "missing":
         are_both_missing = cursor.owner == "TextResourceContents" and name_of(cursor.path) == "text"
@@ -182,19 +182,19 @@ def _place(shape: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -
         )
     if cursor.shape is None or isinstance(cursor.shape, Alternatives | Json):
         return None  # anything is allowed there, or the first pass has reported it
-    if isinstance(cursor.shape, Scalar) and type(cursor.value) in cursor.shape.exact and type_ not in _RANGES:
+    if isinstance(cursor.shape, Scalar) and type(cursor.value) in cursor.shape.exact and type_ not in _RANGE_ERRORS:
         return None  # of the right type, but beyond a limit of Python: a lone surrogate, a huge number
-    text = _text(cursor.path, cursor.shape, type_)
+    text = _problem_text(cursor.path, cursor.shape, type_)
     return None if text is None else (cursor.path, text)
 
 
-class _At:
+class _LocationCursor:
     """Follows a pydantic location in a body: names and indexes, with the arms of unions between them."""
 
     def __init__(self, shape: "Shape", value: Any) -> None:
         self.shape: Shape | None = shape
         self.value = value
-        self.path: Path = None
+        self.path: BodyPath = None
         self.member: Member | None = None
         self.owner = ""
         """The type that declares the member."""
@@ -203,7 +203,7 @@ class _At:
         """Follow one step; return whether there is such a place, in the intended arm."""
         shape, value = self.shape, self.value
         if isinstance(shape, Alternatives):
-            self.shape = shape.pick(value)
+            self.shape = shape.arm_for(value)
             return self.shape is not None and self.shape.matches_location(step)
         if isinstance(shape, Scalar):
             return True  # the name of a possible type
@@ -224,13 +224,13 @@ class _At:
         return True
 
 
-_SILENT: Final = frozenset({"finite_number", "int_parsing_size"})
+_PYTHON_LIMITS: Final = frozenset({"finite_number", "int_parsing_size"})
 """Refusals caused by limits of Python."""
-_RANGES: Final = frozenset({"greater_than_equal", "less_than_equal"})
+_RANGE_ERRORS: Final = frozenset({"greater_than_equal", "less_than_equal"})
 
 
-def _text(path: Path, shape: "Shape", type_: str) -> str | None:
+def _problem_text(path: BodyPath, shape: "Shape", type_: str) -> str | None:
     name = name_of(path)
-    if type_ in _SILENT or (type_ == "too_long" and name == "values"):
+    if type_ in _PYTHON_LIMITS or (type_ == "too_long" and name == "values"):
         return None  # a separate rule limits the values of a completion
-    return f"{name} is out of its range" if type_ in _RANGES else f"{name} should be {shape.words}"
+    return f"{name} is out of its range" if type_ in _RANGE_ERRORS else f"{name} should be {shape.words}"

@@ -23,11 +23,11 @@ _TYPES: Final = {
     "INTEGER": nanoarrow.int32,
     "VARCHAR": nanoarrow.large_string,
 }
-_LIST: Final = "BIGINT[]"
+_LIST_TYPE: Final = "BIGINT[]"
 _BOOLEANS: Final = frozenset((True, False, None))
 
 
-class Batch:
+class ArrowBatch:
     """A batch of rows. DuckDB scans it like a table that contains its current rows."""
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Batch:
 
 def _column(type_: str, values: Values) -> tuple[Any, Any]:
     """The Arrow type of a column, and its values."""
-    if type_ == _LIST:
-        return _lists(values)
+    if type_ == _LIST_TYPE:
+        return _list_column(values)
     if type_ == "BOOLEAN" and not _BOOLEANS.issuperset(values):
         raise ValueError("a BOOLEAN that is none")  # nanoarrow would convert any value by its truth value
     # If integers may be NULL, nanoarrow passes each through an iterator, which takes three times as long.
@@ -74,7 +74,7 @@ def _column(type_: str, values: Values) -> tuple[Any, Any]:
     return arrow_type, c_array(values, arrow_type)
 
 
-def _lists(values: Sequence[Collection[int]]) -> tuple[Any, Any]:
+def _list_column(values: Sequence[Collection[int]]) -> tuple[Any, Any]:
     number = nanoarrow.int64(nullable=False)
     arrow_type = nanoarrow.large_list(number, nullable=False)
     items = c_array(list(chain.from_iterable(values)), number)

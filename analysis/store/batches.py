@@ -14,19 +14,19 @@ import duckdb
 from analysis.store.columns import TABLES
 from analysis.store.connection import connect
 from analysis.store.load import Loader
-from analysis.store.parquet import of_disk
-from analysis.store.table_export import MEMORY
+from analysis.store.parquet import disk_error
+from analysis.store.table_export import MAX_MEMORY
 from analysis.store.tables import TABLE_NAMES, create_statements
 from captures.errors import CaptureError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-BATCH_ROWS: Final = 2048
-BATCH_BYTES: Final = 8 << 20
+MAX_BATCH_ROWS: Final = 2048
+MAX_BATCH_BYTES: Final = 8 << 20
 
 # The bytes in the long columns of a row; the rows of other tables are small.
-_BYTES: Final = {
+_ROW_SIZE_SQL: Final = {
     "frames": "2 * size",
     "tools": "bytes",
     "stderr": "2 * octet_length(raw)",
@@ -71,7 +71,7 @@ class CaptureLoader:
             OSError: the disk is full, or fails.
         """
         # After a failure, or if the caller stops before the end, the connection is not used again.
-        connection, self._connection = self._connection or _connected(self._folder), None
+        connection, self._connection = self._connection or _connect_to_tables(self._folder), None
         is_clean = False
         try:
             with Loader(connection, None if table is None else (table,)) as loader:
@@ -86,11 +86,11 @@ class CaptureLoader:
                 connection.execute(f"truncate {name}")
             self._connection, is_clean = connection, True
         except duckdb.OutOfMemoryException as error:
-            if failure := of_disk(error):
+            if failure := disk_error(error):
                 raise failure from error
             raise CaptureError(f"cannot load {path}: its frames are so large that they need too much memory") from error
         except duckdb.Error as error:
-            if failure := of_disk(error):
+            if failure := disk_error(error):
                 raise failure from error
             if isinstance(error, duckdb.IOException):  # not the capture's fault
                 raise
@@ -101,13 +101,13 @@ class CaptureLoader:
                 connection.close()
 
 
-def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
+def _connect_to_tables(folder: Path) -> duckdb.DuckDBPyConnection:
     """Returns a connection to empty tables in memory, with one thread and no extension: a worker has one processor."""
     # Set at the start, because starting and ending a thread takes longer than loading most captures.
     connection = connect(
         threads=1,
         preserve_insertion_order=False,
-        memory_limit=MEMORY,
+        memory_limit=MAX_MEMORY,
         temp_directory=str(folder),
         autoinstall_known_extensions=False,
         autoload_known_extensions=False,
@@ -123,17 +123,21 @@ def _batches(connection: duckdb.DuckDBPyConnection, table: str) -> "Iterator[Rec
     for first_row, last_row in list(_pages(connection, table)):
         sql = f"select {expressions} from {table} where rowid between {first_row} and {last_row}"  # noqa: S608 - no part is untrusted
         # DuckDB returns batches of at least 2,048 rows, so only a query for fewer rows limits the bytes.
-        yield from connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+        yield from connection.sql(sql).to_arrow_reader(MAX_BATCH_ROWS)
 
 
 def _pages(connection: duckdb.DuckDBPyConnection, table: str) -> Iterator[tuple[int, int]]:
     """The first and last numbers of the rows of each batch."""
-    rows = connection.execute(f"select rowid, {_BYTES.get(table, '0')} from {table} order by rowid")  # noqa: S608
+    rows = connection.execute(f"select rowid, {_ROW_SIZE_SQL.get(table, '0')} from {table} order by rowid")  # noqa: S608
     first_row = last_row = None
     count = total = 0
-    while page := rows.fetchmany(BATCH_ROWS):
+    while page := rows.fetchmany(MAX_BATCH_ROWS):
         for row, size in page:
-            if first_row is not None and last_row is not None and (count == BATCH_ROWS or total + size > BATCH_BYTES):
+            if (
+                first_row is not None
+                and last_row is not None
+                and (count == MAX_BATCH_ROWS or total + size > MAX_BATCH_BYTES)
+            ):
                 yield first_row, last_row
                 first_row, count, total = None, 0, 0
             first_row = row if first_row is None else first_row

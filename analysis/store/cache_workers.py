@@ -16,12 +16,12 @@ from analysis.child_process import Parent, PythonChild, Team, as_json, from_json
 from analysis.store import cache
 from captures.errors import CaptureError
 
-WORTH: Final = 16 << 20
+BYTES_PER_PROCESS: Final = 16 << 20
 """Bytes of captures that justify a second process: starting it takes a third of a second, the time to load 6 MB."""
-SHARE: Final = 128_000_000
+MIN_MEMORY_PER_PROCESS_BYTES: Final = 128_000_000
 """The least memory for DuckDB in each of several processes; with less memory, fewer processes are started."""
 
-_STEP: Final = 1 << 20
+_PROGRESS_BYTES: Final = 1 << 20
 """Bytes of a capture between two reports of progress."""
 
 
@@ -42,7 +42,7 @@ class Result(NamedTuple):
     task: Task
     file: Path | None
     """The file; None if the cache has no room for it, or if the capture cannot be read."""
-    refused: str | None
+    refusal: str | None
     """Why the capture cannot be read; None if it can."""
 
 
@@ -55,22 +55,22 @@ def duckdb_memory(memory: int, processes: int = 1) -> int:
         memory: the bytes of memory for all processes together.
         processes: how many processes create files at once.
     """
-    return min(cache.MEMORY, memory // 2 // processes)
+    return min(cache.MAX_DUCKDB_BYTES, memory // 2 // processes)
 
 
-def processes(tasks: list[Task], memory: int) -> int:
+def process_count(tasks: list[Task], memory: int) -> int:
     """How many processes to start: none if this process alone is as quick, or needs all the memory.
 
     Args:
         tasks: the files to create.
         memory: the bytes of memory for all processes together.
     """
-    useful_processes = sum(task.size for task in tasks) // WORTH + 1
-    count = min(usable_processors(), len(tasks), useful_processes, memory // 2 // SHARE)
+    useful_processes = sum(task.size for task in tasks) // BYTES_PER_PROCESS + 1
+    count = min(usable_processors(), len(tasks), useful_processes, memory // 2 // MIN_MEMORY_PER_PROCESS_BYTES)
     return count if count > 1 else 0
 
 
-def fill(
+def create_files(
     tasks: Iterable[Task],
     count: int,
     *,
@@ -101,20 +101,20 @@ def fill(
             for _ in range(count):
                 team.add(_Worker())
         for worker in team.children:
-            worker.give(waiting_tasks.pop() if waiting_tasks else None, options)
-        while team.is_heard:
+            worker.assign(waiting_tasks.pop() if waiting_tasks else None, options)
+        while team.has_running_children:
             for worker, messages in team.receive():
                 if messages is None:
-                    worker.read = 0
+                    worker.bytes_read = 0
                 for message in map(from_json, messages or ()):
                     if "read" in message:
-                        worker.read = int(message["read"])
+                        worker.bytes_read = int(message["read"])
                     elif worker.task is not None:
-                        done_bytes, worker.read = done_bytes + worker.task.size, 0
+                        done_bytes, worker.bytes_read = done_bytes + worker.task.size, 0
                         file = None if message["file"] is None else Path(message["file"])
                         yield Result(worker.task, file, message["refused"])
-                        worker.give(waiting_tasks.pop() if waiting_tasks else None, options)
-                    report(done_bytes + sum(worker.read for worker in team.children))
+                        worker.assign(waiting_tasks.pop() if waiting_tasks else None, options)
+                    report(done_bytes + sum(worker.bytes_read for worker in team.children))
 
 
 class _Worker(PythonChild):
@@ -124,10 +124,10 @@ class _Worker(PythonChild):
         super().__init__(__name__)
         self.task: Task | None = None
         """The task in progress."""
-        self.read = 0
+        self.bytes_read = 0
         """How many bytes of its capture have been read."""
 
-    def give(self, task: Task | None, options: dict[str, object]) -> None:
+    def assign(self, task: Task | None, options: dict[str, object]) -> None:
         """Assign a task, or None if there are no more."""
         self.task = task
         if task is None:
@@ -146,7 +146,7 @@ def main() -> None:
         request = from_json(requests.get())
         file, refused = None, None
         try:
-            file = cache.store(
+            file = cache.create_file(
                 Path(request["path"]),
                 request["id"],
                 findings=request["findings"],
@@ -164,9 +164,9 @@ class _Progress:
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
-        self._next = _STEP
+        self._next = _PROGRESS_BYTES
 
     def update(self, bytes_read: int) -> None:
         if bytes_read >= self._next:
-            self._next = bytes_read + _STEP
+            self._next = bytes_read + _PROGRESS_BYTES
             self._parent.send(as_json({"read": bytes_read}))

@@ -21,7 +21,7 @@ class CaptureCounts:
         self.lost = 0
         """Records known to be lost, except for numbers without a record."""
         self.records = 0
-        self.last = -1
+        self.last_seq = -1
         """The number of the last record."""
         self.last_ns = 0
         self._first = 0
@@ -36,23 +36,23 @@ class CaptureCounts:
             expected: the number that the next record should have.
             last_ns: the stamp of the last one.
         """
-        self.records += expected - 1 - self.last
-        self.last, self.last_ns = expected - 1, last_ns
+        self.records += expected - 1 - self.last_seq
+        self.last_seq, self.last_ns = expected - 1, last_ns
 
     def count(self, record: Frame | Record) -> None:
         """Count a record."""
-        if self.last < 0:
+        if self.last_seq < 0:
             segment = record.members.get("segment") if isinstance(record, Record) and record.rec == "header" else None
             # The ring has dropped earlier records.
             self._first = record.seq if type(segment) is int and segment > 1 else 0
-        if record.seq > self.last:
+        if record.seq > self.last_seq:
             self.records += 1
-            self.last = record.seq
+            self.last_seq = record.seq
         self.last_ns = max(self.last_ns, record.t_ns)
         if isinstance(record, Record):
-            self._note(record)
+            self._note_record(record)
 
-    def _note(self, record: Record) -> None:
+    def _note_record(self, record: Record) -> None:
         members = record.members
         if record.rec == "process":
             if members.get("event") == "spawned" and self._spawned_ns is None:
@@ -72,7 +72,7 @@ class CaptureCounts:
         end_members = self._ended.members if self._ended is not None else {}
         close_members = self._close.members if self._close is not None else {}
         host_pid, client_program = _client(header.get("parents"))
-        last_ns = clock.lasted_ns(self.last_ns, fold.wall_ns, is_live=is_growing)
+        last_ns = clock.duration_ns(self.last_ns, fold.wall_ns, is_live=is_growing)
         status = integer(end_members.get("status", close_members.get("status")))
         return build_row(
             "captures",
@@ -98,12 +98,12 @@ class CaptureCounts:
                 "frames": self.frames,
                 "bytes": self.bytes,
                 "sessions": fold.routing.count,
-                "lost": min(MAX_LOST_RECORDS, self.lost + max(0, self.last + 1 - self._first - self.records)),
-                "unjudged": fold.unjudged,
+                "lost": min(MAX_LOST_RECORDS, self.lost + max(0, self.last_seq + 1 - self._first - self.records)),
+                "unjudged": fold.unjudged_count,
                 "damage": self.damage,
-                "forgotten": sum(table.times for table in fold.forgotten),
-                "begins_at": integer(fold.begins_at),
-                "unrecorded": fold.unrecorded,
+                "forgotten": sum(table.times for table in fold.forgotten_entries),
+                "begins_at": integer(fold.first_seq),
+                "unrecorded": fold.unrecorded_count,
             },
         )
 

@@ -11,9 +11,9 @@ Every program that opens captures imports this module, so it imports next to not
 
 from typing import Final, Literal, NamedTuple
 
-from captures.ambiguity import DUPLICATE
+from captures.ambiguity import DUPLICATE_MEMBER
 
-_PORTABLE: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
+_PORTABLE_TYPES: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
 """Replacements for types that not all readers of Parquet and Arrow know. Nanoseconds are in `t_ns`, and JSON is
 text."""
 
@@ -51,7 +51,7 @@ class Column(NamedTuple):
     @property
     def portable(self) -> str:
         """The type in Parquet files and Arrow batches, as DuckDB writes it."""
-        return _PORTABLE.get(self.type, self.type)
+        return _PORTABLE_TYPES.get(self.type, self.type)
 
 
 class Table(NamedTuple):
@@ -158,7 +158,7 @@ _FRAMES: Final = Table(
         Column("size", "BIGINT", "not null", "its bytes, without the delimiter", ComputedValue("octet_length(raw)")),
         Column("stall_ns", "BIGINT", "null", "how long it waited because its receiver did not read it; NULL if it did not wait", ComputedValue("null")),  # of stalls, which are recorded later
         Column("request", "BIGINT", "null", "frame number of the request that it is or answers; NULL if it matches none"),
-        Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", ComputedValue(f"message_problem is null or message_problem = '{DUPLICATE}'")),
+        Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", ComputedValue(f"message_problem is null or message_problem = '{DUPLICATE_MEMBER}'")),
         Column("message_problem", "VARCHAR", "null", "why message is NULL: unjudged (not parsed), not JSON (taken strictly: NaN, a byte order mark and half of a surrogate pair are not JSON), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with the same name; the other columns use the last, as most parsers do); NULL if there is a message"),
         Column("raw", "BLOB", "not null", "its exact bytes"),
         Column("message", "JSON", "null", "its JSON, exactly as it was sent; NULL if parsers could disagree about it, because it must never contradict the other columns; message_problem gives the reason", GeneratedValue("case when message_problem is null then try_cast(decode(raw) as json) end")),
@@ -303,7 +303,7 @@ TABLES: Final = {
 }
 """The tables by name, in the order in which they are created."""
 
-RENAMED: Final = {
+RENAMED_COLUMNS: Final = {
     ("captures", "name"): "server",
     ("captures", "host"): "client_program",
     ("sessions", "server"): "server_name",

@@ -12,7 +12,7 @@ from analysis.store.columns import TABLES
 from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.sql_files import sql_of
 
-_HEAD: Final = re.compile(r"^create view ", re.MULTILINE)
+_CREATE_VIEW: Final = re.compile(r"^create view ", re.MULTILINE)
 
 
 _TYPES: Final = {
@@ -53,7 +53,7 @@ def spark_views() -> dict[str, str]:
     for name, common_text in view_texts().items():
         variant = folder / f"{name}.sql"
         text = sql_of(variant) if variant.is_file() else COMMENTS.sub("", common_text)
-        statement = _HEAD.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
+        statement = _CREATE_VIEW.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
         texts[name] = f"{_description(common_text)}\n{statement[statement.index('create or') :]}"
     return texts
 

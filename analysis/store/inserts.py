@@ -13,19 +13,19 @@ from typing import Final
 
 import duckdb
 
-from analysis.store.arrow import Batch
+from analysis.store.arrow import ArrowBatch
 from analysis.store.tables import LEADING_VALUE_TYPES, PYTHON_VALUE_TYPES, TABLE_NAMES, Row, insert_statement
 
-BATCH: Final = 20_000
+MAX_WAITING_ROWS: Final = 20_000
 """The most waiting rows of one table."""
-BATCH_BYTES: Final = 8 << 20
+MAX_WAITING_BYTES: Final = 8 << 20
 """The most bytes of frames in waiting rows."""
-BATCHES: Final = 12
+BATCHES_PER_TRANSACTION: Final = 12
 """The number of batches in one transaction."""
-ROW_BYTES: Final = BATCH_BYTES // BATCH
+ROW_BYTES: Final = MAX_WAITING_BYTES // MAX_WAITING_ROWS
 """The bytes that are added to those of each frame, so that one sum bounds both the bytes and the number of rows."""
 
-_WAITING: Final = "waiting"
+_BATCH_NAME: Final = "waiting"
 """The name under which a batch is scanned."""
 _TYPES: Final = {name: LEADING_VALUE_TYPES | types for name, types in PYTHON_VALUE_TYPES.items()} | {
     "stalls": {"capture": "VARCHAR", "dir": "VARCHAR", "first": "BIGINT", "last": "BIGINT", "waited_ns": "BIGINT"}
@@ -34,7 +34,7 @@ _TYPES: Final = {name: LEADING_VALUE_TYPES | types for name, types in PYTHON_VAL
 
 # A stall is recorded after the frames that it delayed. If several stalls match a frame, the one that began last counts,
 # so this is a merge of two sorted lists, regardless of which stalls there are.
-_STALLED: Final = """
+_SET_STALLS: Final = """
     update frames set stall_ns = delayed.waited_ns
     from (
         select frame.capture, frame.seq, stall.waited_ns
@@ -50,25 +50,25 @@ _STALLED: Final = """
 """
 
 
-_COUNTED: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
-_STATED: Final = [name for name in PYTHON_VALUE_TYPES["sessions"] if name not in _COUNTED]
+_COUNTED_COLUMNS: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
+_UNCOUNTED_COLUMNS: Final = [name for name in PYTHON_VALUE_TYPES["sessions"] if name not in _COUNTED_COLUMNS]
 # A value that is not a count comes from the last row, which is the most complete.
-_LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_STATED, "opened"))
-_JOINED: Final = f"""
+_LAST_VALUES: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_UNCOUNTED_COLUMNS, "opened"))
+_MERGE_SPLIT_SESSIONS: Final = f"""
     create or replace temp table new_split as
     select
-        capture, session, {_LAST},
+        capture, session, {_LAST_VALUES},
         min(ready_ns) as ready_ns, max(last_ns) as last_ns, sum(frames) as frames, sum(requests) as requests
     from sessions group by all having count(*) > 1
 """  # noqa: S608 - no part is untrusted
-_REPLACED: Final = """
+_REPLACE_SPLIT_SESSIONS: Final = """
     delete from sessions where (capture, session) in (select (capture, session) from temp.new_split);
     insert into sessions by name select * from temp.new_split;
     drop table temp.new_split
 """
 
 
-class Tables:
+class TableWriter:
     """The tables of one connection while rows are added to them."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
@@ -80,8 +80,8 @@ class Tables:
         """
         self._only = only
         self._connection = connection
-        self._batch = Batch()
-        connection.register(_WAITING, self._batch)
+        self._batch = ArrowBatch()
+        connection.register(_BATCH_NAME, self._batch)
         connection.execute("begin")
         self._has_stalls = False
         self._batches = 0
@@ -90,13 +90,13 @@ class Tables:
         """Waiting rows, by table."""
         self.bytes = 0
         """The bytes of the frames in them; the caller that adds rows counts these."""
-        self.split_sessions = False
+        self.has_split_sessions = False
         """Whether a session may have several rows, because it was forgotten in between."""
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to flush."""
-        return self.bytes > BATCH_BYTES or any(len(rows) >= BATCH for rows in self.rows.values())
+        return self.bytes > MAX_WAITING_BYTES or any(len(rows) >= MAX_WAITING_ROWS for rows in self.rows.values())
 
     def flush(self) -> None:
         """Insert the waiting rows."""
@@ -107,7 +107,7 @@ class Tables:
                 rows.clear()
         self.bytes = 0
         self._batches += 1
-        if self._batches == BATCHES:
+        if self._batches == BATCHES_PER_TRANSACTION:
             self._connection.execute("commit")
             self._connection.execute("begin")
             self._batches = 0
@@ -118,11 +118,11 @@ class Tables:
             statement = (
                 "insert into temp.new_stalls" if self._has_stalls else "create or replace temp table new_stalls as"
             )
-            self._connection.execute(f"{statement} from temp.{_WAITING}")
+            self._connection.execute(f"{statement} from temp.{_BATCH_NAME}")
             self._has_stalls = True
         else:
             try:
-                self._connection.execute(insert_statement(name, f"temp.{_WAITING}"))
+                self._connection.execute(insert_statement(name, f"temp.{_BATCH_NAME}"))
             except duckdb.ConstraintException as error:
                 # DuckDB computes generated columns here, and blames them if memory runs out.
                 if "failed to allocate" in str(error):
@@ -130,7 +130,7 @@ class Tables:
                 raise
         self._batch.clear()
 
-    def forget(self, capture: str) -> None:
+    def delete_capture(self, capture: str) -> None:
         """Delete all rows of a capture."""
         self.flush()
         for name in TABLE_NAMES:
@@ -141,18 +141,18 @@ class Tables:
     def close(self) -> None:
         """Insert the waiting rows, and clean up everything else."""
         self.flush()
-        if self.split_sessions:
-            self._connection.execute(_JOINED)
-            self._connection.execute(_REPLACED)
+        if self.has_split_sessions:
+            self._connection.execute(_MERGE_SPLIT_SESSIONS)
+            self._connection.execute(_REPLACE_SPLIT_SESSIONS)
         if self._has_stalls:
-            self._connection.execute(_STALLED)
+            self._connection.execute(_SET_STALLS)
             self._connection.execute("drop table temp.new_stalls")
         self._connection.execute("commit")
-        self._connection.unregister(_WAITING)
+        self._connection.unregister(_BATCH_NAME)
 
-    def give_up(self) -> None:
+    def roll_back(self) -> None:
         """Roll back after an error."""
         with suppress(duckdb.Error):
             self._connection.execute("rollback")
         with suppress(duckdb.Error):
-            self._connection.unregister(_WAITING)
+            self._connection.unregister(_BATCH_NAME)

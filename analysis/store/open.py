@@ -35,11 +35,11 @@ Progress = Callable[[int, int], None]
 PathLike = str | os.PathLike[str]
 Used = TypeVar("Used")
 
-MEMORY: Final = 2 << 30
+DEFAULT_MEMORY_BYTES: Final = 2 << 30
 """The default number of bytes of memory that creating cache files may take."""
 MAX_ATTACHED_SMALL_FILES: Final = 16
 """How many cache files are attached regardless of their size; if there are more, small ones are copied."""
-SMALL: Final = 8 << 20
+MAX_SMALL_FILE_BYTES: Final = 8 << 20
 """The most bytes of such a small file."""
 
 
@@ -60,7 +60,7 @@ class Sources(NamedTuple):
     readable: list[Source]
     refused: list[tuple[Path, Exception]]
     """Captures that cannot be used, and why: not a capture, or a newer format."""
-    doubles: list[str]
+    duplicate_notices: list[str]
     """At most one line about copies, and one about near-copies, saying how they were handled."""
 
 
@@ -73,12 +73,12 @@ class CaptureState(NamedTuple):
     """The total size of its segments, in bytes."""
 
 
-class Deduplicated(NamedTuple):
+class DeduplicatedCaptures(NamedTuple):
     """Captures without their copies."""
 
     states: list[CaptureState]
     refused: list[tuple[Path, Exception]]
-    doubles: list[str]
+    duplicate_notices: list[str]
     """As in `Sources`."""
 
 
@@ -111,31 +111,34 @@ def open(  # noqa: A001 - callers write `analysis.open(…)`
         raise NotACapture(
             f"no captures in {searched_paths}" if searched_paths else "cannot open captures: none was given"
         )
-    connection, notices = with_sources(
-        paths, lambda all_sources: _opened(all_sources, findings=findings), findings=findings
+    connection, notices = use_sources(
+        paths, lambda all_sources: _open_connection(all_sources, findings=findings), findings=findings
     )
     for line in notices:
         warnings.warn(line, stacklevel=2)
     return connection
 
 
-def _opened(all_sources: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+def _open_connection(all_sources: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
     """Returns a connection with all sources, and the notices about them."""
     if not all_sources.readable:
         raise all_sources.refused[0][1]
     connection = connect()
     unreadable = prepare(connection, all_sources.readable, findings=findings)
     _describe(connection)
-    return connection, [*all_sources.doubles, *(str(error) for _, error in (*all_sources.refused, *unreadable))]
+    return connection, [
+        *all_sources.duplicate_notices,
+        *(str(error) for _, error in (*all_sources.refused, *unreadable)),
+    ]
 
 
-def with_sources(
+def use_sources(
     paths: Iterable[Path],
     use: Callable[[Sources], Used],
     *,
     findings: bool = False,
     progress: Progress | None = None,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
 ) -> Used:
     """Find the rows of captures, and return what `use` returns; repeat if a cache file turns out to be damaged.
 
@@ -166,13 +169,17 @@ def delete_damaged(readable: Iterable[Source], error: Exception) -> bool:
     return cache.delete_damaged((source.database for source in readable if source.database is not None), error)
 
 
-def size(paths: Iterable[Path]) -> int:
+def total_bytes(paths: Iterable[Path]) -> int:
     """The total bytes of captures, counting each file once."""
     return total_size({file for path in paths for file in segments(real_path(path))})
 
 
 def sources(
-    paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None, memory: int = MEMORY
+    paths: Iterable[Path],
+    *,
+    findings: bool = False,
+    progress: Progress | None = None,
+    memory: int = DEFAULT_MEMORY_BYTES,
 ) -> Sources:
     """Find the rows of captures, load those missing from the cache, and return where they are.
 
@@ -181,16 +188,16 @@ def sources(
             the largest keeps it, and the others get new ones.
         findings: whether to fill the table `findings`.
         progress: called with the progress.
-        memory: as in `with_sources`.
+        memory: as in `use_sources`.
     """
     deduplicated = deduplicate(paths)
     sized_sources = [(state.source, state.size) for state in deduplicated.states]
     refused = deduplicated.refused
-    readable = _cached(sized_sources, refused, findings=findings, progress=progress, memory=memory)
-    return Sources(readable, refused, deduplicated.doubles)
+    readable = _with_cache_files(sized_sources, refused, findings=findings, progress=progress, memory=memory)
+    return Sources(readable, refused, deduplicated.duplicate_notices)
 
 
-def deduplicate(paths: Iterable[Path]) -> Deduplicated:
+def deduplicate(paths: Iterable[Path]) -> DeduplicatedCaptures:
     """Separate captures from their copies, by reading headers and, only if two have the same id, whole files.
 
     Args:
@@ -216,11 +223,13 @@ def deduplicate(paths: Iterable[Path]) -> Deduplicated:
         else:
             states.append(capture)
     used_ids = set(states_by_id)
-    all_states = [state for id_, states in states_by_id.items() for state in _identified(id_, states, used_ids)]
-    return Deduplicated(all_states, refused, [*_of_copies(states_by_id, copies), *_of_states(states_by_id)])
+    all_states = [state for id_, states in states_by_id.items() for state in _states_with_ids(id_, states, used_ids)]
+    return DeduplicatedCaptures(
+        all_states, refused, [*_copy_notices(states_by_id, copies), *_state_notices(states_by_id)]
+    )
 
 
-def _identified(id_: str, states: list[Capture], used_ids: set[str]) -> Iterator[CaptureState]:
+def _states_with_ids(id_: str, states: list[Capture], used_ids: set[str]) -> Iterator[CaptureState]:
     """The states of one capture, each with an id: the largest, which is probably the most complete, keeps its own."""
     sizes = [total_size(state.segments) for state in states]
     largest = sizes.index(max(sizes))
@@ -239,7 +248,7 @@ def _is_copy(capture: Capture, other: Capture) -> bool:
         return False
 
 
-def _of_copies(states_by_id: dict[str, list[Capture]], copies: dict[str, list[Path]]) -> Iterator[str]:
+def _copy_notices(states_by_id: dict[str, list[Capture]], copies: dict[str, list[Path]]) -> Iterator[str]:
     """Yields at most one line, regardless of how many captures have copies."""
     count = sum(map(len, copies.values()))
     for id_, (copy, *_) in list(copies.items())[:1]:
@@ -251,7 +260,7 @@ def _of_copies(states_by_id: dict[str, list[Capture]], copies: dict[str, list[Pa
             yield f"{count + 1:,} files hold the same capture, and one is counted: {first_path}, {copy}{more_text}"
 
 
-def _of_states(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
+def _state_notices(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
     """Yields at most one line, regardless of how many captures are present in several states."""
     state_groups = [states for states in states_by_id.values() if len(states) > 1]
     count = sum(map(len, state_groups))
@@ -262,7 +271,7 @@ def _of_states(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
         yield f"{count:,} files hold {subject} in different states, and what they share counts twice: {files}"
 
 
-def _cached(
+def _with_cache_files(
     sized_sources: list[tuple[Source, int]],
     refused: list[tuple[Path, Exception]],
     *,
@@ -272,14 +281,16 @@ def _cached(
 ) -> list[Source]:
     """Returns the sources with their cache files, and creates missing files."""
     cached_sources = [
-        source._replace(database=cache.find(source.path, source.id, findings=findings))
-        if size >= cache.SMALLEST
+        source._replace(database=cache.find_file(source.path, source.id, findings=findings))
+        if size >= cache.MIN_CAPTURE_BYTES
         else source
         for source, size in sized_sources
     ]
     cached_ids = {source.id for source in cached_sources if source.database is not None}
     missing_sizes = {
-        source.id: size for source, size in sized_sources if size >= cache.SMALLEST and source.id not in cached_ids
+        source.id: size
+        for source, size in sized_sources
+        if size >= cache.MIN_CAPTURE_BYTES and source.id not in cached_ids
     }
     keep = {source.database for source in cached_sources if source.database is not None}
     tasks = [
@@ -287,9 +298,9 @@ def _cached(
         for source in cached_sources
         if source.id in missing_sizes
     ]
-    results = _filled(tasks, keep, findings=findings, progress=progress, memory=memory)
-    steps, duckdb_memory = _Steps(progress, sum(missing_sizes.values())), cache_workers.duckdb_memory(memory)
-    steps.done(sum(source.task.size for source in results.values()))
+    results = _create_in_parallel(tasks, keep, findings=findings, progress=progress, memory=memory)
+    steps, duckdb_memory = _OverallProgress(progress, sum(missing_sizes.values())), cache_workers.duckdb_memory(memory)
+    steps.finish_capture(sum(source.task.size for source in results.values()))
     readable: list[Source] = []
     for source in cached_sources:
         if source.id not in missing_sizes:
@@ -298,14 +309,14 @@ def _cached(
         file = None
         try:
             if source.id in results:
-                file, refusal = results[source.id].file, results[source.id].refused
+                file, refusal = results[source.id].file, results[source.id].refusal
                 if refusal is not None:
                     raise CaptureError(refusal)
             else:
-                file = cache.store(
+                file = cache.create_file(
                     source.path, source.id, findings=findings, keep=keep, progress=steps.report, memory=duckdb_memory
                 )
-                steps.done(missing_sizes[source.id])
+                steps.finish_capture(missing_sizes[source.id])
         except CaptureError as error:
             refused.append((source.path, error))
             continue
@@ -315,11 +326,11 @@ def _cached(
     return readable
 
 
-def _filled(
+def _create_in_parallel(
     tasks: list[cache_workers.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
 ) -> dict[str, cache_workers.Result]:
     """Creates missing files with several processes; returns the results by id, or none if one process is as quick."""
-    count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
+    count, total = cache_workers.process_count(tasks, memory), sum(task.size for task in tasks)
     if not count or not size_limit():
         return {}
 
@@ -328,7 +339,9 @@ def _filled(
             progress(min(bytes_read, total), total)
 
     duckdb_memory = cache_workers.duckdb_memory(memory, count)
-    results = cache_workers.fill(tasks, count, findings=findings, keep=keep, report=report, memory=duckdb_memory)
+    results = cache_workers.create_files(
+        tasks, count, findings=findings, keep=keep, report=report, memory=duckdb_memory
+    )
     return {result.task.id: result for result in results}
 
 
@@ -355,24 +368,28 @@ def prepare(
     """
     connection.execute(create_statements())
     _create_views(connection)
-    attached_names, copied_names, unattached_sources = _sort_by_access(connection, list(readable))
+    attached_names, copied_names, unattached_sources = _attach_files(connection, list(readable))
     if attached_names and (copied_names or unattached_sources):
         connection.execute("create schema rest")
         connection.execute("use memory.rest")
         connection.execute(create_statements())
     for name in copied_names:
-        for table in _wanted(findings=findings):
+        for table in _tables_to_fill(findings=findings):
             connection.execute(copy_statement(f"{name}.{table}", table))
         connection.execute(f"detach {name}")
-    refused = _read(connection, unattached_sources, findings=findings, progress=progress) if unattached_sources else []
+    refused = (
+        _load_sources(connection, unattached_sources, findings=findings, progress=progress)
+        if unattached_sources
+        else []
+    )
     connection.execute("use memory.main")
     if attached_names:
         names = [*attached_names, *(["memory.rest"] if copied_names or unattached_sources else [])]
-        _unite(connection, names, _wanted(findings=findings))
+        _unite(connection, names, _tables_to_fill(findings=findings))
     return refused
 
 
-def _wanted(*, findings: bool) -> list[str]:
+def _tables_to_fill(*, findings: bool) -> list[str]:
     """The tables to fill: cache files may have findings that were not requested, for some captures only."""
     return [table for table in TABLE_NAMES if findings or table != "findings"]
 
@@ -396,7 +413,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
         waiting_texts = failed_texts
 
 
-def _sort_by_access(
+def _attach_files(
     connection: duckdb.DuckDBPyConnection, readable: list[Source]
 ) -> tuple[list[str], list[str], list[Source]]:
     """Attach the cache files; return the names to keep attached, the names to be copied, and the sources to be read."""
@@ -409,7 +426,7 @@ def _sort_by_access(
         name = f"cache_{number}"
         if not _attach(connection, name, source.database):
             unattached_sources.append(source)
-        elif number <= MAX_ATTACHED_SMALL_FILES or size > SMALL:
+        elif number <= MAX_ATTACHED_SMALL_FILES or size > MAX_SMALL_FILE_BYTES:
             attached_names.append(name)
         else:
             copied_names.append(name)
@@ -419,28 +436,28 @@ def _sort_by_access(
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
     """Attach a cache file, or delete it if its content is wrong; return whether it is attached."""
     try:
-        connection.execute(f"attach {cache.quoted(file)} as {name} (read_only)")
+        connection.execute(f"attach {cache.sql_literal(file)} as {name} (read_only)")
     except (duckdb.Error, UnicodeError):
-        cache.discard(file)
+        cache.delete_file(file)
         return False
     try:
-        if cache.fits(connection, name, file):
+        if cache.content_matches_name(connection, name, file):
             return True
     except duckdb.Error:
         pass
     with suppress(duckdb.Error):
         connection.execute(f"detach {name}")
-    cache.discard(file)
+    cache.delete_file(file)
     return False
 
 
-def _read(
+def _load_sources(
     connection: duckdb.DuckDBPyConnection, readable: list[Source], *, findings: bool, progress: Progress | None
 ) -> list[tuple[Path, Exception]]:
     refused: list[tuple[Path, Exception]] = []
     # Finding segments means reading the directory, which may contain a thousand captures.
     sizes = [total_size(segments(source.path)) if progress is not None else 0 for source in readable]
-    steps = _Steps(progress, sum(sizes))
+    steps = _OverallProgress(progress, sum(sizes))
     with Loader(connection) as loader:
         for source, size in zip(readable, sizes, strict=True):
             try:
@@ -449,7 +466,7 @@ def _read(
                     loader.load_findings(source.path, source.id)
             except CaptureError as error:
                 refused.append((source.path, error))
-            steps.done(size)
+            steps.finish_capture(size)
     return refused
 
 
@@ -472,7 +489,7 @@ def _describe(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("\n".join(COMMENTS.findall(text)))
 
 
-class _Steps:
+class _OverallProgress:
     """Progress over several captures."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -483,7 +500,7 @@ class _Steps:
         if self._progress is not None:
             self._progress(min(self._total, self._before + bytes_read), self._total)
 
-    def done(self, size: int) -> None:
+    def finish_capture(self, size: int) -> None:
         """Finish the current capture."""
         self._before += size
         self.report(0)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import duckdb
 
-from analysis.store.cache import quoted
-from analysis.store.parquet import of_disk
-from analysis.store.table_export import PARQUET, CannotExport, spilling_into, stream_in_order
+from analysis.store.cache import sql_literal
+from analysis.store.parquet import disk_error
+from analysis.store.table_export import PARQUET_OPTIONS, CannotExport, connect_with_spill_folder, stream_in_order
 from captures.errors import CaptureError
 
 
@@ -28,18 +28,18 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
         CannotMerge: the files cannot be merged.
     """
     try:
-        with spilling_into(str(target.parent)) as connection:
+        with connect_with_spill_folder(str(target.parent)) as connection:
             stream_in_order(connection)
             connection.execute("create table left_out (capture varchar)")
             for capture in without:
                 connection.execute("insert into left_out values (?)", [capture])
-            names = ", ".join(quoted(file) for file in files)
+            names = ", ".join(sql_literal(file) for file in files)
             source = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
             rows = f"select * from {source} where capture not in (from left_out)"  # noqa: S608 - names are quoted
-            ((count,),) = connection.execute(f"copy ({rows}) to {quoted(target)} ({PARQUET})").fetchall()
+            ((count,),) = connection.execute(f"copy ({rows}) to {sql_literal(target)} ({PARQUET_OPTIONS})").fetchall()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
-        if of_disk(error) is None:
+        if disk_error(error) is None:
             raise CannotMerge(reason) from error
         raise CannotExport(f"cannot write one file from {len(files)} in {target.parent}: {reason}") from error
     if not count:

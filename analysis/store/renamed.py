@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import duckdb
 
-from analysis.store.columns import RENAMED
+from analysis.store.columns import RENAMED_COLUMNS
 
 
-def present_name(sql: str, column: str, qualifier: str) -> tuple[str, str] | None:
+def current_name(sql: str, column: str, qualifier: str) -> tuple[str, str] | None:
     """Returns the table whose column a query calls by a former name, and the current name of the column.
 
     Returns None unless the query names a table or view that had a column of this name. If the query qualifies the
@@ -19,7 +19,7 @@ def present_name(sql: str, column: str, qualifier: str) -> tuple[str, str] | Non
         column: the name that was not found.
         qualifier: the name or alias of a table before it; empty if there is none.
     """
-    current_names = {table: name for (table, former), name in RENAMED.items() if former == column}
+    current_names = {table: name for (table, former), name in RENAMED_COLUMNS.items() if former == column}
     return next(((table, current_names[table]) for table in tables_in(sql, current_names, qualifier)), None)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from analysis.protocol.methods import OPENING
+from analysis.protocol.methods import OPENING_METHODS
 from analysis.store.open import Progress, Source, prepare
-from analysis.store.stats import Figures, connected
+from analysis.store.stats import Figures, connect_with_limit
 
 
 class CaptureRow(NamedTuple):
@@ -228,12 +228,12 @@ class ReportRows(Figures):
                 select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms, late_ms
                 from slowest where not list_contains(?, method) order by latency_ms desc, capture, request limit ?
                 """,
-                sorted(OPENING),
+                sorted(OPENING_METHODS),
                 max_rows,
             )
         ]
 
-    def said_errors(self, max_rows: int) -> Errors:
+    def errors_by_text(self, max_rows: int) -> Errors:
         """The errors, grouped by their texts, except those that answer a cancellation.
 
         Texts count as the same if they differ only in words with digits: numbers, ids, times.
@@ -300,12 +300,12 @@ class ReportRows(Figures):
             )
         ]
 
-    def stderr_lines(self) -> int:
+    def stderr_line_count(self) -> int:
         """The number of lines of stderr."""
         ((count,),) = self._rows("select count(*) from stderr")
         return int(count)
 
-    def sizes(self) -> list[tuple[int, int]]:
+    def frame_sizes(self) -> list[tuple[int, int]]:
         """Each frame size in bytes, and how many frames have it, the smallest first."""
         return [(size, count) for size, count in self._rows("select size, count(*) from frames group by 1 order by 1")]
 
@@ -319,5 +319,5 @@ def report_rows(readable: Iterable[Source], *, progress: Progress | None = None,
         progress: called with the progress.
         memory: the bytes of memory that DuckDB may use.
     """
-    with connected(memory) as connection:
+    with connect_with_limit(memory) as connection:
         yield ReportRows(connection, prepare(connection, readable, progress=progress))

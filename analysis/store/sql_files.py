@@ -6,7 +6,7 @@ from typing import Final
 from analysis.protocol.error_codes import ERROR_CODES, JSONRPC_RANGE, REQUEST_CANCELLED, SERVER_RANGE, USER_REJECTED
 
 # A code outside the reserved ranges may also be one of the application.
-_NAMES: Final = "\n        ".join(
+_ERROR_NAME_BRANCHES: Final = "\n        ".join(
     (
         *(f"when code = {row.code} then '{row.name}'" for row in ERROR_CODES.values() if row.code != USER_REJECTED),
         f"when code between {SERVER_RANGE[0]} and {SERVER_RANGE[-1]} then 'server-defined'",
@@ -19,4 +19,4 @@ _NAMES: Final = "\n        ".join(
 def sql_of(file: Traversable) -> str:
     """The statements in a file, with the error codes filled in."""
     text = file.read_text("utf-8")
-    return text.replace("{error_names}", _NAMES).replace("{request_cancelled}", str(REQUEST_CANCELLED))
+    return text.replace("{error_names}", _ERROR_NAME_BRANCHES).replace("{request_cancelled}", str(REQUEST_CANCELLED))

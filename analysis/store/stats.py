@@ -11,20 +11,20 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import bytes_of
+from analysis.store.cache import memory_setting
 from analysis.store.connection import connect
 from analysis.store.open import Progress, Source, prepare
 
-By: TypeAlias = Literal["call", "server", "client", "tool", "day"]
+LatencySubject: TypeAlias = Literal["call", "server", "client", "tool", "day"]
 """The subject of a row of latencies."""
-Sort: TypeAlias = Literal["n", "errors", "p95", "max", "total"]
+LatencySortKey: TypeAlias = Literal["n", "errors", "p95", "max", "total"]
 """The sort keys for rows of latencies, the largest first."""
 
-OverMemory = duckdb.OutOfMemoryException
+OutOfMemoryError = duckdb.OutOfMemoryException
 """Raised if figures need more memory than is allowed."""
-MEMORY: Final = 1_000_000_000
+DEFAULT_MEMORY_BYTES: Final = 1_000_000_000
 """The default number of bytes of memory that DuckDB may use."""
-LOSSES: Final = (
+SELECT_LOSSES: Final = (
     "select path, damage, lost, forgotten, begins_at, unrecorded, "
     "(select count(*) from sessions where sessions.capture = captures.capture and delimited = 'guess') as guesses "
     "from captures where damage > 0 or lost > 0 or forgotten > 0 or begins_at > 0 or unrecorded > 0 or guesses > 0 "
@@ -35,15 +35,15 @@ MAX_ROWS_PER_FIGURE: Final = 1000
 """The most rows read for one figure, the most important first."""
 
 # The SQL for the columns that distinguish rows: (server, what). None of it comes from outside.
-_SERVER: Final = "nullif(server, '')"
-_KEYS: Final[dict[By, tuple[str, str]]] = {
-    "call": (_SERVER, "concat_ws(' ', method, name)"),
-    "server": (_SERVER, "null"),
+_SERVER_SQL: Final = "nullif(server, '')"
+_SUBJECT_SQL: Final[dict[LatencySubject, tuple[str, str]]] = {
+    "call": (_SERVER_SQL, "concat_ws(' ', method, name)"),
+    "server": (_SERVER_SQL, "null"),
     "client": ("null", "nullif(client, '')"),
-    "tool": (_SERVER, "name"),
+    "tool": (_SERVER_SQL, "name"),
     "day": ("null", "strftime(time, '%Y-%m-%d')"),
 }
-_ORDERS: Final[dict[Sort, str]] = {
+_ORDER_SQL: Final[dict[LatencySortKey, str]] = {
     "n": "calls desc",
     "errors": "errors desc, error_share desc nulls last",
     "p95": "took[2] desc nulls last",
@@ -121,7 +121,7 @@ class Count(NamedTuple):
     example: str | None = None
 
 
-class Abandoned(NamedTuple):
+class AbandonedRequests(NamedTuple):
     """Requests of one kind whose sender gave up on them; see `Call.abandoned_ns`."""
 
     what: str
@@ -146,7 +146,7 @@ class Abandoned(NamedTuple):
     """The id of that response."""
 
 
-class Unanswered(NamedTuple):
+class UnansweredRequests(NamedTuple):
     """Unanswered requests of one kind that were not cancelled."""
 
     what: str
@@ -181,7 +181,7 @@ class ToolCost(NamedTuple):
     calls: int
 
 
-class Time(NamedTuple):
+class SessionTime(NamedTuple):
     """Where the time of all sessions went, in ms; server, client and stalled time add up to that of the sessions."""
 
     session_ms: float
@@ -250,17 +250,17 @@ class Figures:
 
     def losses(self) -> list[Loss]:
         """The captures that lack something."""
-        return [Loss(*row) for row in self._rows(LOSSES)]
+        return [Loss(*row) for row in self._rows(SELECT_LOSSES)]
 
-    def latency(self, by: By = "call", sort: Sort | None = None) -> list[Latency]:
+    def latency(self, by: LatencySubject = "call", sort: LatencySortKey | None = None) -> list[Latency]:
         """A row for each kind of call; by tool, only the calls of tools count.
 
         Args:
             by: what a row is about.
             sort: the sort key; None to put the most frequent first, or the earliest day.
         """
-        server, kind = _KEYS[by]
-        order = "what" if by == "day" and sort is None else _ORDERS[sort or "n"]
+        server, kind = _SUBJECT_SQL[by]
+        order = "what" if by == "day" and sort is None else _ORDER_SQL[sort or "n"]
         return [
             _latency(row)
             for row in self._rows(
@@ -314,7 +314,7 @@ class Figures:
         )
         return None if share is None else float(share)
 
-    def time(self) -> Time:
+    def time(self) -> SessionTime:
         """Where the time of all sessions went."""
         (row,) = self._rows(
             """
@@ -325,7 +325,7 @@ class Figures:
             from session_times
             """
         )
-        return Time(*row)
+        return SessionTime(*row)
 
     def tool_times(self) -> list[ToolTime]:
         """How long each tool that was called kept its server busy, the longest first."""
@@ -334,7 +334,7 @@ class Figures:
             for row in self._rows(
                 f"""
                 select
-                    {_SERVER} as server, name,
+                    {_SERVER_SQL} as server, name,
                     round(sum(greatest(0, open_ms - coalesce(waiting_ms, 0))), 6) as total_ms
                 from calls
                 where method = 'tools/call' and asked_by = 'client' and name is not null
@@ -372,10 +372,10 @@ class Figures:
             """
         )
 
-    def abandoned(self) -> list[Abandoned]:
+    def abandoned(self) -> list[AbandonedRequests]:
         """Abandoned requests by what they requested, the longest wait first."""
         return [
-            Abandoned(*row)
+            AbandonedRequests(*row)
             for row in self._rows(
                 """
                 select
@@ -392,10 +392,10 @@ class Figures:
             )
         ]
 
-    def unanswered(self) -> list[Unanswered]:
+    def unanswered(self) -> list[UnansweredRequests]:
         """Unanswered requests that were not cancelled, by what they request."""
         return [
-            Unanswered(*row)
+            UnansweredRequests(*row)
             for row in self._rows(
                 """
                 with numbered as (
@@ -457,7 +457,7 @@ def _latency(row: tuple[Any, ...]) -> Latency:
 
 @contextmanager
 def figures(
-    readable: Iterable[Source], *, findings: bool, progress: Progress | None = None, memory: int = MEMORY
+    readable: Iterable[Source], *, findings: bool, progress: Progress | None = None, memory: int = DEFAULT_MEMORY_BYTES
 ) -> Iterator[Figures]:
     """The figures of some captures.
 
@@ -467,15 +467,15 @@ def figures(
         progress: called with the progress.
         memory: the bytes of memory that DuckDB may use.
     """
-    with connected(memory) as connection:
+    with connect_with_limit(memory) as connection:
         yield Figures(connection, prepare(connection, readable, findings=findings, progress=progress))
 
 
-def connected(memory: int) -> duckdb.DuckDBPyConnection:
+def connect_with_limit(memory: int) -> duckdb.DuckDBPyConnection:
     """Returns a connection to a new database in memory, which loads no extensions.
 
     Args:
         memory: the bytes of memory that DuckDB may use.
     """
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return connect(memory_limit=bytes_of(memory), **extensions)
+    return connect(memory_limit=memory_setting(memory), **extensions)

@@ -18,36 +18,36 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import private_folder, quoted, sweep
+from analysis.store.cache import private_folder, remove_abandoned_folders, sql_literal
 from analysis.store.cache_files import is_utf8
 from analysis.store.columns import TABLES, Column
 from analysis.store.connection import connect
-from analysis.store.load import create
+from analysis.store.load import create_tables
 from analysis.store.open import Progress, Source, prepare
-from analysis.store.parquet import of_disk
+from analysis.store.parquet import disk_error
 from analysis.store.reference import view_texts
-from analysis.store.stats import LOSSES, Loss
+from analysis.store.stats import SELECT_LOSSES, Loss
 from analysis.store.tables import TABLE_NAMES, copy_statement
 from captures.errors import CannotCreate
 
 Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
-MEMORY: Final = "1GB"
-STORAGE: Final = "v1.2.0"
+MAX_MEMORY: Final = "1GB"
+STORAGE_VERSION: Final = "v1.2.0"
 """The oldest DuckDB that can read the database: 1.2."""
-DATABASE: Final = "captures.duckdb"
-NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
+DATABASE_NAME: Final = "captures.duckdb"
+UNKNOWN_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
 """The day of captures without a known day: the name for NULL in such directories."""
 
 # A text that begins with one of these is a formula to some spreadsheets, or becomes one when a program splits it.
-_ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
+_FORMULA_START: Final = r"^[=+\-@\t\r\n＝＋－＠]"
 
-_PRIVATE: Final = ".mcpproxy-"
-PARQUET: Final = "format parquet, compression zstd, row_group_size_bytes '32MB'"
+_PRIVATE_PREFIX: Final = ".mcpproxy-"
+PARQUET_OPTIONS: Final = "format parquet, compression zstd, row_group_size_bytes '32MB'"
 """A row group stays in memory until it is complete; by default, it has 122,880 rows of any size."""
 
 
-class Exported(NamedTuple):
+class ExportedFile(NamedTuple):
     """An exported file."""
 
     table: str
@@ -59,14 +59,14 @@ class Exported(NamedTuple):
 class ExportResult(NamedTuple):
     """The result of an export."""
 
-    files: list[Exported]
+    files: list[ExportedFile]
     refused: list[tuple[Path, Exception]]
     """Captures that could no longer be read, and why."""
     losses: list[Loss]
     """The losses of the other captures."""
 
 
-_Writer: TypeAlias = Callable[[duckdb.DuckDBPyConnection, dict[str, str], Path], Iterator[Exported]]
+_Writer: TypeAlias = Callable[[duckdb.DuckDBPyConnection, dict[str, str], Path], Iterator[ExportedFile]]
 """Writes tables to files in a new folder."""
 
 
@@ -95,7 +95,7 @@ def export(
     force: bool = False,
     names_only: bool = False,
     machine: str = "",
-    database: str = DATABASE,
+    database: str = DATABASE_NAME,
     progress: Progress | None = None,
 ) -> ExportResult:
     """Write all rows of some captures.
@@ -120,7 +120,7 @@ def export(
     if form == "duckdb" and "?" in absolute_path:
         raise CannotExport(f"cannot write to {place}: DuckDB ends the name of a database at a ?")
     try:
-        return _exported(
+        return _export(
             readable,
             form,
             place,
@@ -133,13 +133,13 @@ def export(
         )
     except (duckdb.Error, OSError) as error:
         # The first line of DuckDB's message says what happened, the others where in its own code.
-        os_error = of_disk(error) if isinstance(error, duckdb.Error) else error
+        os_error = disk_error(error) if isinstance(error, duckdb.Error) else error
         reason = (os_error.strerror if os_error is not None else None) or str(error).partition("\n")[0]
         error_type = TooLarge if isinstance(error, duckdb.OutOfMemoryException) else CannotExport
         raise error_type(f"cannot write to {place}: {reason}; nothing was written") from error
 
 
-def _exported(
+def _export(
     readable: Iterable[Source],
     form: Form,
     place: Path,
@@ -153,20 +153,20 @@ def _exported(
 ) -> ExportResult:
     with ExitStack() as undo:
         _make_folder(place, undo)
-        sweep(place, _PRIVATE)
-        with private_folder(place, _PRIVATE) as private_path:
+        remove_abandoned_folders(place, _PRIVATE_PREFIX)
+        with private_folder(place, _PRIVATE_PREFIX) as private_path:
             # DuckDB may take a relative path for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
             folder = os.path.abspath(private_path)
-            with spilling_into(folder) as connection:
+            with connect_with_spill_folder(folder) as connection:
                 refused = prepare(connection, readable, findings=findings, progress=progress)
-                losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
+                losses = [Loss(*row) for row in connection.execute(SELECT_LOSSES).fetchall()]
                 writers: dict[Form, _Writer] = {
-                    "parquet": _parquet,
-                    "csv": _csv,
-                    "duckdb": partial(_database, name=database),
+                    "parquet": _write_parquet,
+                    "csv": _write_csv,
+                    "duckdb": partial(_write_database, name=database),
                 }
                 tables = [name for name in TABLE_NAMES if findings or name != "findings"]
-                relations = {name: _rows(name, names_only=names_only, machine=machine) for name in tables}
+                relations = {name: _export_relation(name, names_only=names_only, machine=machine) for name in tables}
                 exported_files = list(writers[form](connection, relations, Path(folder, "out")))
             out = Path(folder, "out")
             targets = [file._replace(path=place / file.path.relative_to(out)) for file in exported_files]
@@ -181,16 +181,16 @@ def _exported(
                 zip(exported_files, targets, strict=True), key=lambda pair: pair[1].path in existing_paths
             ):
                 _make_folder(target.path.parent, undo)
-                _put(file.path, target.path, undo, force=force)
+                _move_into_place(file.path, target.path, undo, force=force)
         undo.pop_all()
     return ExportResult(targets, refused, losses)
 
 
-def _rows(table: str, *, names_only: bool, machine: str) -> str:
+def _export_relation(table: str, *, names_only: bool, machine: str) -> str:
     """The SQL of the relation to export: the table, or the table with some values replaced."""
     name = f"memory.main.{table}"
     replacements = ["parse_filename(path) as path"] if names_only else []
-    replacements += [f"{quoted(machine)} as machine"] if machine else []
+    replacements += [f"{sql_literal(machine)} as machine"] if machine else []
     if replacements and table == "captures":
         return f"(select * replace ({', '.join(replacements)}) from {name})"  # noqa: S608 - no part is untrusted
     return name
@@ -200,18 +200,18 @@ def _make_folder(folder: Path, undo: ExitStack) -> None:
     """Create a directory and its missing parents, all private: `parents=True` would let other users in."""
     for ancestor in [*reversed(folder.parents), folder]:
         if not ancestor.is_dir():
-            undo.callback(_remove, ancestor.rmdir)
+            undo.callback(_remove_if_possible, ancestor.rmdir)
             ancestor.mkdir(mode=0o700, exist_ok=True)
 
 
-def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
+def _move_into_place(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
     file.chmod(0o600)
     if force and os.path.lexists(target):
         file.replace(target)
         return
     status = file.stat()
     # Registered before the link exists, because a signal may arrive right after that.
-    undo.callback(_remove, partial(_unlink_if_same, target, (status.st_dev, status.st_ino)))
+    undo.callback(_remove_if_possible, partial(_unlink_if_same, target, (status.st_dev, status.st_ino)))
     try:
         # Unlike a rename, a link replaces nothing.
         os.link(file, target)
@@ -225,36 +225,36 @@ def _unlink_if_same(target: Path, identity: tuple[int, int]) -> None:
         target.unlink()
 
 
-def _remove(remove: Callable[[], None]) -> None:
+def _remove_if_possible(remove: Callable[[], None]) -> None:
     with suppress(OSError):
         remove()
 
 
-def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
+def _write_parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[ExportedFile]:
     days = connection.execute(
-        "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [NO_DAY]
+        "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [UNKNOWN_DAY]
     ).fetchall()
     stream_in_order(connection)
     for table, source in tables.items():
         expressions = ", ".join(
-            f"{_name(column)}::{column.portable} as {_name(column)}" for column in TABLES[table].columns
+            f"{_quoted_name(column)}::{column.portable} as {_quoted_name(column)}" for column in TABLES[table].columns
         )
         for capture, day in days:
-            rows = _count(connection, table, capture)
+            rows = _row_count(connection, table, capture)
             if not rows:
                 continue
             path = out / table / f"day={day}" / f"{capture}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             # A capture's id is always 32 hexadecimal digits, regardless of its file.
             from_clause = f"from {source} where capture = '{capture}'"
-            connection.execute(f"copy (select {expressions} {from_clause}) to {quoted(path)} ({PARQUET})")
-            yield Exported(table, path, rows)
+            connection.execute(f"copy (select {expressions} {from_clause}) to {sql_literal(path)} ({PARQUET_OPTIONS})")
+            yield ExportedFile(table, path, rows)
 
 
-def spilling_into(folder: str) -> duckdb.DuckDBPyConnection:
-    """Returns a connection to a new database in memory without extensions; data above `MEMORY` goes to a folder."""
+def connect_with_spill_folder(folder: str) -> duckdb.DuckDBPyConnection:
+    """Returns a connection to a new database in memory without extensions; data above `MAX_MEMORY` goes to a folder."""
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return connect(memory_limit=MEMORY, temp_directory=folder, **extensions)
+    return connect(memory_limit=MAX_MEMORY, temp_directory=folder, **extensions)
 
 
 def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
@@ -266,9 +266,9 @@ def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("set threads = 1")
 
 
-def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
+def _write_csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[ExportedFile]:
     out.mkdir()
-    escaped_text = f"case when regexp_matches({{0}}, '{_ACTIVE}') then '''' || {{0}} else {{0}} end"
+    escaped_text = f"case when regexp_matches({{0}}, '{_FORMULA_START}') then '''' || {{0}} else {{0}} end"
     expressions_by_type = {
         "VARCHAR": escaped_text,
         "JSON": escaped_text.replace("{0}", "{0}::varchar"),
@@ -277,23 +277,23 @@ def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Pat
     for table, source in tables.items():
         path = out / f"{table}.csv"
         expressions = ", ".join(
-            f"{expressions_by_type[column.type].format(_name(column))} as {_name(column)}"
+            f"{expressions_by_type[column.type].format(_quoted_name(column))} as {_quoted_name(column)}"
             if column.type in expressions_by_type
-            else _name(column)
+            else _quoted_name(column)
             for column in TABLES[table].columns
         )
-        connection.execute(f"copy (select {expressions} from {source}) to {quoted(path)} (format csv, header)")  # noqa: S608 - no part is untrusted
-        yield Exported(table, path, _count(connection, table))
+        connection.execute(f"copy (select {expressions} from {source}) to {sql_literal(path)} (format csv, header)")  # noqa: S608 - no part is untrusted
+        yield ExportedFile(table, path, _row_count(connection, table))
 
 
-def _database(
+def _write_database(
     connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path, name: str
-) -> Iterator[Exported]:
+) -> Iterator[ExportedFile]:
     out.mkdir()
     path = out / name
-    connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
+    connection.execute(f"attach {sql_literal(path)} as export (storage_version '{STORAGE_VERSION}')")
     connection.execute("use export")
-    create(connection)
+    create_tables(connection)
     omitted_tables = [name for name in TABLE_NAMES if name not in tables]
     for text in view_texts().values():
         if not any(re.search(rf"\b{name}\b", text) for name in omitted_tables):
@@ -301,20 +301,20 @@ def _database(
     rows = 0
     for table, source in tables.items():
         connection.execute(copy_statement(source, table))
-        rows += _count(connection, table)
+        rows += _row_count(connection, table)
     for table in omitted_tables:
         connection.execute(f"drop table {table}")
     connection.execute("use memory.main")
     connection.execute("detach export")
-    yield Exported("", path, rows)
+    yield ExportedFile("", path, rows)
 
 
-def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
+def _row_count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
     where_clause = "" if capture is None else " where capture = ?"
     values = [] if capture is None else [capture]
     ((count,),) = connection.execute(f"select count(*) from {table}{where_clause}", values).fetchall()  # noqa: S608 - no part is untrusted
     return int(count)
 
 
-def _name(column: Column) -> str:
+def _quoted_name(column: Column) -> str:
     return f'"{column.name}"'

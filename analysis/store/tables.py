@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from analysis.store.columns import TABLES, Column, ComputedValue, GeneratedValue, GivenValue, Table
-from analysis.store.values import CLOCKED
+from analysis.store.values import MAX_CLOCK_NS
 
 Row = tuple[Any, ...]
 """The values of a row that come from Python, in column order."""
@@ -125,5 +125,5 @@ def expand_clock(sql: str, wall: str = "wall") -> str:
         wall: the expression for the wall clock at the opening of the capture, in nanoseconds since 1970.
     """
     return re.sub(
-        r"clock\(([\w.]+)\)", rf"case when \1 between 0 and {CLOCKED} then make_timestamp_ns({wall} + \1) end", sql
+        r"clock\(([\w.]+)\)", rf"case when \1 between 0 and {MAX_CLOCK_NS} then make_timestamp_ns({wall} + \1) end", sql
     )

@@ -17,15 +17,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from analysis.checking.checker import place_of
+from analysis.checking.checker import sort_key
 from analysis.checking.partition import shares
 from analysis.child_process import Team, usable_processors
 from analysis.rules.discovery import rules, rules_for
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.reader import Capture
-from mcpproxy.check_run.encoding import decoded
-from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.encoding import decode_event
+from mcpproxy.check_run.examine import CheckOptions, examine_capture
 from mcpproxy.check_run.result import CheckOutcome, Event, LocatedFinding
 from mcpproxy.check_run.workers import Worker
 
@@ -42,7 +42,7 @@ class _WorkerDied(Exception):
     """A worker has died."""
 
 
-def processes_of_one(path: Path, options: CheckOptions) -> int:
+def process_count_for_one(path: Path, options: CheckOptions) -> int:
     """How many processes to start for one capture: none if this process is as quick alone, or the capture may grow."""
     if len(rules_for(options.picks)) < len(rules()) / 2:
         return 0
@@ -56,7 +56,7 @@ def processes_of_one(path: Path, options: CheckOptions) -> int:
     return min(usable_processors(), MAX_PROCESSES)
 
 
-def examined_in_shares(path: Path, options: CheckOptions, count: int) -> Iterator[Event]:
+def examine_in_shares(path: Path, options: CheckOptions, count: int) -> Iterator[Event]:
     """Examine a capture that no longer grows.
 
     Args:
@@ -65,40 +65,40 @@ def examined_in_shares(path: Path, options: CheckOptions, count: int) -> Iterato
         count: the number of processes to use.
 
     Yields:
-        The events that `examined` yields, in the same order.
+        The events that `examine_capture` yields, in the same order.
 
     Raises:
         CaptureError: it cannot be read.
     """
     yielded_count = 0
-    with Team[_Stream]() as team, suppress(_WorkerDied, OSError):
+    with Team[_EventStream]() as team, suppress(_WorkerDied, OSError):
         for rule_ids in shares(options.picks, count):
-            stream = _Stream(rule_ids, options)
+            stream = _EventStream(rule_ids, options)
             team.add(stream)
-            stream.give(0, path)
-        for event in _Merge(team).events():
+            stream.assign(0, path)
+        for event in _EventMerger(team).events():
             yield event
             yielded_count += 1
             if isinstance(event, CheckOutcome):
                 return
-    yield from islice(examined(path, options), yielded_count, None)
+    yield from islice(examine_capture(path, options), yielded_count, None)
 
 
-class _Stream(Worker):
+class _EventStream(Worker):
     """A worker and its events: the next one, its place in the order of all events, and the waiting ones."""
 
     def __init__(self, rule_ids: Iterable[str], options: CheckOptions) -> None:
         super().__init__(rule_ids, options)
-        self.waiting: deque[bytes] = deque()
+        self.waiting_messages: deque[bytes] = deque()
         self.is_over = False
         self.event: Event
         self.place: tuple[int, ...]
 
 
-class _Merge:
+class _EventMerger:
     """Puts the events of several workers in order. No worker has to wait for a slower one."""
 
-    def __init__(self, team: Team[_Stream]) -> None:
+    def __init__(self, team: Team[_EventStream]) -> None:
         self._team = team
         self._waiting_bytes = 0
 
@@ -110,45 +110,45 @@ class _Merge:
             _WorkerDied: a worker has died before its last event.
         """
         for stream in self._team.children:
-            self._go_on(stream)
+            self._advance(stream)
         while True:
             next_place = min(stream.place for stream in self._team.children)
             next_streams = [stream for stream in self._team.children if stream.place == next_place]
             event = next_streams[0].event
             if isinstance(event, CheckOutcome):
-                yield _joined(
+                yield _joined_outcome(
                     [stream.event for stream in self._team.children if isinstance(stream.event, CheckOutcome)]
                 )
                 return
             yield event
             for stream in next_streams:
-                self._go_on(stream)
+                self._advance(stream)
 
-    def _go_on(self, stream: _Stream) -> None:
+    def _advance(self, stream: _EventStream) -> None:
         """Wait for the next event of a worker."""
-        while not stream.waiting:
+        while not stream.waiting_messages:
             if stream.is_over:
                 raise _WorkerDied
             for sender, messages in self._team.receive(
                 stream if self._waiting_bytes > MAX_WAITING_EVENT_BYTES else None
             ):
                 sender.is_over = messages is None
-                sender.waiting += messages or ()
+                sender.waiting_messages += messages or ()
                 self._waiting_bytes += sum(map(len, messages or ()))
-        message = stream.waiting.popleft()
+        message = stream.waiting_messages.popleft()
         self._waiting_bytes -= len(message)
-        step, event = decoded(message)
+        step, event = decode_event(message)
         if isinstance(event, CaptureError):
             raise event
         stream.event = event
-        stream.place = (step, 0, *place_of(event.finding)) if isinstance(event, LocatedFinding) else (step, 1)
+        stream.place = (step, 0, *sort_key(event.finding)) if isinstance(event, LocatedFinding) else (step, 1)
 
 
-def _joined(outcomes: list[CheckOutcome]) -> CheckOutcome:
+def _joined_outcome(outcomes: list[CheckOutcome]) -> CheckOutcome:
     """The outcome that one process would have reported: the outcomes of the workers differ only by their rules."""
     return outcomes[0]._replace(
         counts={key: count for outcome in outcomes for key, count in outcome.counts.items()},
         followers={key: count for outcome in outcomes for key, count in outcome.followers.items()},
         faults=dict(sorted(fault for outcome in outcomes for fault in outcome.faults.items())),
-        nothing=min(outcome.nothing for outcome in outcomes),  # empty if any of them has findings
+        nothing_reason=min(outcome.nothing_reason for outcome in outcomes),  # empty if any of them has findings
     )

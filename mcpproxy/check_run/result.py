@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.conversation.bounded_dict import Forgotten
+from analysis.conversation.bounded_dict import ForgottenEntries
 from analysis.rules.finding import Blames, Finding, Level
 from captures.damage import Damage
 
@@ -41,11 +41,11 @@ class LocatedFinding(NamedTuple):
     """The place of the finding's record; None if the number of the record occurs twice, or the record is gone."""
     fingerprint: str = ""
     """Equal for the same finding in other sessions (analysis.checking.baseline)."""
-    accepted: bool = False
+    is_accepted: bool = False
     """Whether the baseline contains it."""
     proofs: tuple[tuple[int, RecordLocation], ...] = ()
     """The numbers and places of other records that prove it, if requested."""
-    forgotten: Sequence[Forgotten] = ()
+    forgotten: Sequence[ForgottenEntries] = ()
     """What the checker had forgotten about the capture by then."""
 
     @property
@@ -54,7 +54,7 @@ class LocatedFinding(NamedTuple):
         return self.capture if self.place is None or self.capture == STDIN else self.place.path
 
     @property
-    def where(self) -> str:
+    def record_text(self) -> str:
         """The record, and the message if the record contains several."""
         finding = self.finding
         return f"frame {finding.frame}" if finding.item is None else f"frame {finding.frame} item {finding.item}"
@@ -62,10 +62,10 @@ class LocatedFinding(NamedTuple):
     @property
     def text(self) -> str:
         """The problem, and its place in the message, in one line that is not sanitised."""
-        return located(self.finding.message, self.finding.pointer)
+        return problem_text(self.finding.message, self.finding.pointer)
 
 
-def located(message: str, pointer: str) -> str:
+def problem_text(message: str, pointer: str) -> str:
     """The problem, and its place in the message, if it has one."""
     return f"{message}, at {pointer}" if pointer else message
 
@@ -78,11 +78,11 @@ class CheckOutcome(NamedTuple):
     """How often rules that report only their first violation were broken, by rule, session and side."""
     faults: Mapping[str, str]
     """What went wrong in the rules that failed, by rule id. These are bugs in mcpproxy."""
-    damaged: bool
+    is_damaged: bool
     """Whether the capture has bytes that are not a record."""
-    nothing: str = ""
+    nothing_reason: str = ""
     """Why there was nothing to check; empty if there was something."""
-    forgotten: Sequence[Forgotten] = ()
+    forgotten: Sequence[ForgottenEntries] = ()
     """What had to be forgotten because too much was open at the same time."""
     frames: int = 0
     sessions: int = 0
@@ -116,36 +116,36 @@ class Totals:
         self.abandoned = 0
         """The number of abandoned requests. Their findings are notes, but users look for them first."""
         self.first_abandoned: Finding | None = None
-        self.by: Counter[tuple[Level, Blames]] = Counter()
+        self.counts: Counter[tuple[Level, Blames]] = Counter()
         """The number of findings that were not accepted, by level and side."""
 
     def count_finding(self, located: LocatedFinding) -> None:
         """Count a finding."""
-        if located.accepted:
+        if located.is_accepted:
             self.accepted += located.finding.finding_count
         else:
-            self.by[located.finding.level, located.finding.blames] += located.finding.finding_count
+            self.counts[located.finding.level, located.finding.blames] += located.finding.finding_count
             if located.finding.rule == "timeout/abandoned-request":
                 self.abandoned += 1
                 self.first_abandoned = self.first_abandoned or located.finding
 
-    def at(self, level: Level, blames: Blames | None = None) -> int:
+    def count_of(self, level: Level, blames: Blames | None = None) -> int:
         """The number of findings with a level, of one side or of all."""
         return sum(
             count
-            for (finding_level, side), count in self.by.items()
+            for (finding_level, side), count in self.counts.items()
             if finding_level == level and blames in (None, side)
         )
 
     @property
-    def findings(self) -> int:
+    def finding_count(self) -> int:
         """The number of findings, including accepted ones."""
-        return self.accepted + sum(self.by.values())
+        return self.accepted + sum(self.counts.values())
 
     @property
-    def worst(self) -> Level | None:
+    def worst_level(self) -> Level | None:
         """The worst level among the findings that were not accepted."""
-        return max((level for (level, _), count in self.by.items() if count), default=None)
+        return max((level for (level, _), count in self.counts.items() if count), default=None)
 
 
 class Reporter:

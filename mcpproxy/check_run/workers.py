@@ -12,8 +12,8 @@ from analysis.checking.baseline import Baseline
 from analysis.child_process import Parent, PythonChild, as_json, from_json
 from analysis.filter import parse
 from captures.errors import CaptureError
-from mcpproxy.check_run.encoding import encoded
-from mcpproxy.check_run.examine import CheckOptions, numbered
+from mcpproxy.check_run.encoding import encode_event
+from mcpproxy.check_run.examine import CheckOptions, examine_numbered
 from mcpproxy.check_run.result import CheckProgress
 
 MAX_EVENT_BYTES: Final = 16 << 20
@@ -44,7 +44,7 @@ class Worker(PythonChild):
         }
         self.send(as_json(setup))
 
-    def give(self, number: int, path: Path) -> None:
+    def assign(self, number: int, path: Path) -> None:
         """Assign a capture to the process."""
         self.number = number
         self.send(as_json(str(path)))
@@ -65,10 +65,10 @@ def main() -> None:
     while True:
         step = 0
         try:
-            for step, event in numbered(Path(from_json(requests.get())), options):
-                parent.put(encoded(step, event))
+            for step, event in examine_numbered(Path(from_json(requests.get())), options):
+                parent.send_later(encode_event(step, event))
                 if isinstance(event, CheckProgress):
                     parent.flush()
         except CaptureError as error:
-            parent.put(encoded(step, error))
+            parent.send_later(encode_event(step, error))
         parent.flush()

@@ -72,14 +72,14 @@ def dispatch(arguments: list[str]) -> int:
         return dispatch([arguments[1], "--help"])
     from importlib import import_module
 
-    from analysis.garbage import spare_collections
+    from analysis.garbage import make_collections_rare
     from mcpproxy.cli.diagnostics import run_guarded
 
     if name == "serve":
         _end_on_ctrl_c()
     if name in COMMANDS:
         if name not in _COMMANDS_WITH_OWN_GC:
-            spare_collections()
+            make_collections_rare()
         # Importing the module takes a tenth of a second, during which Ctrl-C must not print a traceback either.
         return run_guarded(lambda operands: int(import_module(module_of(name)).run(operands)), arguments[1:], name)
     return run_guarded(_handle_non_command, arguments, "mcpproxy")

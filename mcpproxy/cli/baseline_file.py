@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from analysis.checking.baseline import MAX_FINGERPRINTS, Baseline, BaselineError, entries
+from analysis.checking.baseline import MAX_FINGERPRINTS, Baseline, BaselineError, findings_by_fingerprint
 from captures.errors import CaptureError
 from mcpproxy.check_run.result import STDIN, LocatedFinding
 from mcpproxy.importers.source import read_lines
@@ -99,7 +99,7 @@ class NewBaseline:
 def _read_entries(name: str) -> dict[str, dict[str, Any]]:
     try:
         with open(name, "rb") as file:
-            return entries(read_lines(file))
+            return findings_by_fingerprint(read_lines(file))
     except OSError as error:
         raise CaptureError(f"cannot read the baseline {name}: {error.strerror}") from error
     except BaselineError as error:

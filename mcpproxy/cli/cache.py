@@ -27,20 +27,24 @@ def run(arguments: list[str]) -> int:
     from analysis import output_cache, summary
 
     # This import loads DuckDB, which takes a fifth of a second; `cache --help` should not wait for it.
-    from analysis.store.cache import clear
+    from analysis.store.cache import delete_all
     from analysis.store.cache_files import directory
 
-    row_cache = clear()
+    row_cache = delete_all()
     folder = directory()
     no_folder_text = "no directory: neither HOME nor XDG_CACHE_HOME is a directory that DuckDB can open"
     place = no_folder_text if folder is None else sanitise(str(folder))
-    sys.stdout.write(f"{count_text(row_cache.files, 'file')}, {size(row_cache.bytes)} deleted in {place}\n")
-    code = _report_undeleted(row_cache.undeleted, place)
-    screen_cache = output_cache.clear()
-    if screen_cache.files or screen_cache.undeleted:
+    sys.stdout.write(
+        f"{count_text(row_cache.deleted_files, 'file')}, {size(row_cache.deleted_bytes)} deleted in {place}\n"
+    )
+    code = _report_undeleted(row_cache.undeleted_files, place)
+    screen_cache = output_cache.clear_files()
+    if screen_cache.deleted_files or screen_cache.undeleted_files:
         place = sanitise(str(summary.directory()))
-        sys.stdout.write(f"{count_text(screen_cache.files, 'file')}, {size(screen_cache.bytes)} deleted in {place}\n")
-        code = max(code, _report_undeleted(screen_cache.undeleted, place))
+        sys.stdout.write(
+            f"{count_text(screen_cache.deleted_files, 'file')}, {size(screen_cache.deleted_bytes)} deleted in {place}\n"
+        )
+        code = max(code, _report_undeleted(screen_cache.undeleted_files, place))
     return code
 
 

@@ -25,7 +25,7 @@ from captures.errors import CaptureError
 from captures.follow import follow
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, Reporter, Totals
-from mcpproxy.check_run.worker_pool import examined_all, processes
+from mcpproxy.check_run.worker_pool import examine_captures, process_count
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
 from mcpproxy.cli.check_warnings import say_damage, say_outcome
@@ -201,7 +201,7 @@ class _CheckRun:
             took_ns = time.perf_counter_ns() - self._start_ns
             rule_ids = [rule.id for rule in rules_for(self._check_options.picks)]
             say_table(cost_lines(self._check_options.costs.rules, rule_ids, self._totals.frames, took_ns))
-        if self._check_options.only is not None and self._totals.captures and not self._totals.findings:
+        if self._check_options.only is not None and self._totals.captures and not self._totals.finding_count:
             say("no finding matches the filter")
         if self._has_failed or (self._is_empty and not self._options.allow_empty):
             if self._new_baseline is not None:
@@ -213,7 +213,7 @@ class _CheckRun:
         if self._new_baseline is not None:
             say(self._new_baseline.write())
             return int(Exit.FINE)
-        threshold, worst_level = _LEVELS[self._options.fail_on], self._totals.worst
+        threshold, worst_level = _LEVELS[self._options.fail_on], self._totals.worst_level
         return int(
             Exit.FINDINGS
             if threshold is not None and worst_level is not None and worst_level >= threshold
@@ -234,7 +234,7 @@ class _CheckRun:
         if options.format == "github":
             return GithubReporter(notes=shows_notes, named=named_rules)
         return TextReporter(
-            Style.chosen(options.color, sys.stdout, os.environ),
+            Style.for_choice(options.color, sys.stdout, os.environ),
             notes=shows_notes,
             named=named_rules,
             live=options.follow,
@@ -248,9 +248,9 @@ class _CheckRun:
             asyncio.run(self._follow_all())
             return
         with select_captures(self._options.capture, scope_of(self._options)) as selection:
-            process_count, capture_count = processes(selection.paths, self._check_options), len(selection.paths)
+            processes, capture_count = process_count(selection.paths, self._check_options), len(selection.paths)
             for number, (path, events) in enumerate(
-                examined_all(selection.paths, self._check_options, process_count), 1
+                examine_captures(selection.paths, self._check_options, processes), 1
             ):
                 self._display_name = selection.name_of(path)
                 if capture_count > 1:
@@ -316,7 +316,7 @@ class _CheckRun:
         for _, findings in followed_check.finish(reason):
             for located in findings:
                 self._on_event(located)
-        self._on_event(followed_check.ended)
+        self._on_event(followed_check.outcome)
 
     def _begin_capture(self) -> None:
         self._totals.captures += 1
@@ -339,10 +339,13 @@ class _CheckRun:
 
     def _on_outcome(self, outcome: CheckOutcome) -> None:
         self._progress.clear()
-        if not outcome.nothing:
+        if not outcome.nothing_reason:
             self._is_empty = False
         elif not self._options.allow_empty:
-            say(f"{sanitise(str(self._display_name))}: nothing to check: {outcome.nothing}; --allow-empty accepts that")
+            say(
+                f"{sanitise(str(self._display_name))}: nothing to check: {outcome.nothing_reason}; "
+                "--allow-empty accepts that"
+            )
         self._totals.frames += outcome.frames
         self._totals.sessions += outcome.sessions
         self._write(self._report.finish(outcome))

@@ -32,7 +32,7 @@ def say_outcome(outcome: CheckOutcome) -> bool:
     for loss in outcome.forgotten:
         say(f"{name}: {loss.text}")
     say_faults(outcome)
-    return not outcome.damaged and not outcome.faults
+    return not outcome.is_damaged and not outcome.faults
 
 
 def say_faults(outcome: CheckOutcome) -> None:

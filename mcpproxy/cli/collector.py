@@ -98,7 +98,7 @@ class _CaptureSender:
                     spans = self._new_spans(source.id, fold, is_live=False)
                     for step in source:
                         self._sender.queue_spans_when_possible(spans.on_step(step))
-                    report_missing(fold.wall_ns, fold.forgotten, source.path, sources.say)
+                    report_missing(fold.wall_ns, fold.forgotten_entries, source.path, sources.say)
             finally:
                 sources.close()
         return selection.exit_code(int(Exit.USAGE if sources.has_losses else Exit.FINE))

@@ -16,7 +16,7 @@ from captures.record import Record, raw_bytes
 from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.messages import parse_frame_range
-from mcpproxy.wording.resending import Command, Posted, command, posted_by, pretty, raw_text
+from mcpproxy.wording.resending import Command, PostedMessage, command, posted_message, pretty_json, raw_text
 
 FORMS = ("curl", "shell", "message")
 
@@ -81,7 +81,7 @@ def _print_texts(path: Path, frames: tuple[int, int]) -> int:
 def _copied_text(entry: Frame | Record) -> str | None:
     """Return a message or a line of stderr, escaped for a terminal; None for other records."""
     if isinstance(entry, Frame):
-        return pretty(entry.raw) or raw_text(entry.raw)
+        return pretty_json(entry.raw) or raw_text(entry.raw)
     raw = raw_bytes(entry.members) if entry.rec == "stderr" else None
     return None if raw is None else raw_text(raw)
 
@@ -130,7 +130,7 @@ class _SentFrame(NamedTuple):
     """A frame, and the HTTP request that carried it, if there was one."""
 
     frame: Frame
-    http_request: Posted | None
+    http_request: PostedMessage | None
 
 
 class _FrameSearch:
@@ -191,7 +191,7 @@ class _FrameSearch:
 
 
 def _sent_frame(frame: Frame, http: HttpExchange | None) -> _SentFrame:
-    return _SentFrame(frame, None if http is None else posted_by(http, frame.raw))
+    return _SentFrame(frame, None if http is None else posted_message(http, frame.raw))
 
 
 def parse_frames(text: str | None, form: str) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from captures.file import choose_path
 from captures.paths import captures_root
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.demo.client import SilentError, talk
+from mcpproxy.demo.client import SilentError, converse
 from mcpproxy.demo.faults import FAULTS
 from mcpproxy.sanitise import sanitise
 
@@ -69,7 +69,7 @@ def _record(path: Path) -> tuple[int, str | None]:
     recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", str(path)]
     with tempfile.TemporaryFile() as stderr:
         try:
-            status = talk([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], stderr)
+            status = converse([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], stderr)
             problem = f"the recorder ended with {status}" if status else None
         except (SilentError, OSError) as error:
             status, problem = int(Exit.USAGE), str(error)

@@ -52,7 +52,7 @@ class RuleEvidence:
 
     def finish(self, examination: CaptureCheck, capture: Path) -> None:
         """End the report on the current capture."""
-        self._text += self._report.finish(examination.ended._replace(capture=capture))
+        self._text += self._report.finish(examination.outcome._replace(capture=capture))
         if not self._count_in_capture:
             extent = f"{count_text(examination.frames, 'frame')} of {count_text(examination.sessions, 'session')}"
             self._clean_lines.append(f"{sanitise(str(capture), None)}: nothing found in {extent}")
@@ -102,14 +102,14 @@ def _examine(path: Path, name: Path, evidence: dict[str, RuleEvidence]) -> bool:
     def add_findings(findings: Iterable[LocatedFinding]) -> None:
         for located in findings:
             evidence[located.finding.rule].count_finding(
-                examination.proven(located, MAX_SHOWN_PROOFS)._replace(capture=name)
+                examination.with_proofs(located, MAX_SHOWN_PROOFS)._replace(capture=name)
             )
 
-    for step, new_findings in examination.to_end():
+    for step, new_findings in examination.examine_to_end():
         damage = examination.reading.damage_in(step)
         if damage is not None:
             say_damage(damage, name)
         add_findings(new_findings)
     for rule_evidence in evidence.values():
         rule_evidence.finish(examination, name)
-    return say_outcome(examination.ended._replace(capture=name))
+    return say_outcome(examination.outcome._replace(capture=name))

@@ -188,14 +188,14 @@ def _sending_error(options: argparse.Namespace) -> str | None:
 
 def _export_tables(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second; --help should not wait for it.
-    from analysis.store.open import Sources, with_sources
-    from analysis.store.table_export import DATABASE, ExportResult, export
-    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
+    from analysis.store.open import Sources, use_sources
+    from analysis.store.table_export import DATABASE_NAME, ExportResult, export
+    from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
-    folder, database = Path(options.output), DATABASE
+    folder, database = Path(options.output), DATABASE_NAME
     if options.format == "duckdb" and folder.suffix.lower() == _DATABASE_SUFFIX and not _is_folder(options.output):
         folder, database = folder.parent, folder.name
-    with Progress() as progress:
+    with ProgressLine() as progress:
 
         def write(sources: Sources) -> tuple[ExportResult | None, Sources]:
             if not sources.readable:
@@ -212,8 +212,8 @@ def _export_tables(paths: list[Path], options: argparse.Namespace) -> int:
             )
             return result, sources
 
-        result, sources = with_sources(paths, write, findings=options.findings, progress=progress.update)
-    for notice in (*cache_size_warning(), *sources.doubles, *(str(error) for _, error in sources.refused)):
+        result, sources = use_sources(paths, write, findings=options.findings, progress=progress.update)
+    for notice in (*cache_size_warning(), *sources.duplicate_notices, *(str(error) for _, error in sources.refused)):
         say(notice)
     if result is None:
         return fail("no capture could be read, so nothing was written")

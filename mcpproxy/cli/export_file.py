@@ -134,7 +134,7 @@ def _write_otlp(captures: ExportInput, options: argparse.Namespace, file: IO[byt
                 for span in capture_spans.on_step(step):
                     count += 1
                     yield span
-            report_missing(fold.wall_ns, fold.forgotten, source.path, captures.say)
+            report_missing(fold.wall_ns, fold.forgotten_entries, source.path, captures.say)
 
     for line in trace_lines(spans()):
         file.write(line)

@@ -55,7 +55,7 @@ def _wall_ns(header: Record) -> int | None:
 
 
 def _duration_ns(wall_ns: int | None, inspection: Inspection) -> int:
-    return clock.lasted_ns(inspection.last_t_ns, wall_ns, is_live=inspection.live)
+    return clock.duration_ns(inspection.last_t_ns, wall_ns, is_live=inspection.live)
 
 
 def _client_names(summary: Summary) -> list[str]:

@@ -17,7 +17,7 @@ from analysis.summary import bad_ending, cached, summarise
 from captures.cutting import LineCutter
 from captures.errors import CaptureError
 from captures.file import is_live
-from captures.listing import random_end
+from captures.listing import random_suffix
 from captures.paths import safe_name
 from captures.reader import Capture, open_capture
 from captures.record import Record
@@ -28,7 +28,7 @@ from mcpproxy.clients.unrecorded import note_text, unrecorded
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
 from mcpproxy.wording.counts import abandoned_text, begins_text, count_text, lost_text
 from mcpproxy.wording.units import duration, local_time, size, utc
 
@@ -131,7 +131,7 @@ def _list_row(path: Path) -> CaptureListRow:
         wall_ns=start_ns,
         duration_ns=None
         if last_record is None
-        else clock.lasted_ns(last_record.t_ns, start_ns, is_live=is_being_recorded),
+        else clock.duration_ns(last_record.t_ns, start_ns, is_live=is_being_recorded),
         frames=sum(_total(totals, direction, "frames") for direction in ("c2s", "s2c"))
         if isinstance(totals, dict)
         else None,
@@ -177,7 +177,7 @@ def _as_json(row: CaptureListRow) -> dict[str, Any]:
 
 def _printed_name(row: CaptureListRow) -> str:
     """Return the name to print for a capture: the random end of its file name if that identifies it, else its path."""
-    name_end = random_end(row.path)
+    name_end = random_suffix(row.path)
     return (
         name_end
         if name_end and row.path.parent.name in (row.server, safe_name(row.server))
@@ -212,7 +212,7 @@ def _text(rows: list[CaptureListRow], max_width: int) -> str:
         server = f"{sign} {name}{'':<{name_width - cells(name)}}"
         line = f"{server}  {start_text:<19}  {duration_text:>{time_width}}  {frames:>8}  {size(row.size):>9}  {capture}"
         # Remarks that do not fit get a separate line, so that the terminal does not break a line within them.
-        is_long = cells(line) + 2 + cells(note) > max_width < WHOLE
+        is_long = cells(line) + 2 + cells(note) > max_width < UNLIMITED_WIDTH
         lines += [line, *([f"    {note}"] if note else [])] if is_long else [f"{line}  {note}" if note else line]
     live_count = sum(row.mark == "live" for row in rows)
     lines.append("")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from analysis.filter import OF_FINDINGS, Filter, FilterError, parse
+from analysis.filter import FINDING_KEYS, Filter, FilterError, parse
 from analysis.reading import Reading
-from analysis.selection import selected_at_the_end
+from analysis.selection import filter_with_outcomes
 
-_UNSUPPORTED_KEYS: Final = OF_FINDINGS | {"has:mark"}
+_UNSUPPORTED_KEYS: Final = FINDING_KEYS | {"has:mark"}
 """Keys about findings, and about the marks of `tui`."""
 _OUTCOME_KEYS: Final = frozenset({"has:answer", "has:error", "has:failure", "has:waiting"})
 """Keys about the outcome of a request."""
@@ -47,4 +47,4 @@ def filter_for_capture(path: Path, selection: Filter | None) -> Filter | None:
     """
     if selection is None or _OUTCOME_KEYS.isdisjoint(selection.keys):
         return selection
-    return selected_at_the_end(selection, Reading(path))
+    return filter_with_outcomes(selection, Reading(path))

@@ -12,14 +12,14 @@ from analysis.filter import Filter, parse
 from analysis.reading import Reading, Step
 from captures.errors import CaptureError
 from captures.frame import Frame
-from captures.frames import assembled
+from captures.frames import assemble
 from captures.reader import Capture
 from captures.record import Record
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.check_run.result import LocatedFinding
 from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.report.message_page import Messages, id_lines
+from mcpproxy.report.message_page import SelectedMessages, id_lines
 from mcpproxy.report.output import safe_for_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.json_lines import row_of, wall_of
@@ -69,7 +69,7 @@ def _quoted(text: str) -> str:
 
 def show_messages(paths: list[Path], selection: Filter, options: argparse.Namespace) -> int:
     """Print the selected messages; returns 2 if there are none, or a capture is damaged or cannot be read."""
-    style = Style.chosen(options.color, sys.stdout, os.environ)
+    style = Style.for_choice(options.color, sys.stdout, os.environ)
     code, has_found = int(Exit.FINE), False
     last_seq = -1
     for path in paths:
@@ -80,13 +80,13 @@ def show_messages(paths: list[Path], selection: Filter, options: argparse.Namesp
             continue
         code = int(Exit.USAGE) if search.is_damaged else code
         last_seq = max(last_seq, search.last_seq)
-        if not search.messages.numbers:
+        if not search.messages.record_numbers:
             continue
         if len(paths) > 1 and options.format == "text":
             sys.stdout.write(("\n" if has_found else "") + f"{sanitise(str(path), None)}\n\n")
         has_found = True
         lines = (
-            _json_rows(path, search.messages.numbers)
+            _json_rows(path, search.messages.record_numbers)
             if options.format == "json"
             else id_lines(search.messages, style)
             if options.id is not None
@@ -119,8 +119,8 @@ class _MessageSearch:
         examination = CaptureCheck(capture, CheckOptions()) if checks and capture.size <= MAX_CHECKED_BYTES else None
         reading = Reading(capture) if examination is None else examination.reading
         steps: Iterable[tuple[Step, Iterable[LocatedFinding]]]
-        steps = ((step, ()) for step in reading.to_end()) if examination is None else examination.to_end()
-        self.messages = Messages(selection, reading.fold)
+        steps = ((step, ()) for step in reading.to_end()) if examination is None else examination.examine_to_end()
+        self.messages = SelectedMessages(selection, reading.fold)
         findings: list[LocatedFinding] = []
         for step, step_findings in steps:
             damage = reading.damage_in(step)
@@ -132,7 +132,7 @@ class _MessageSearch:
             self.messages.on_step(step)
             findings += step_findings
         if examination is not None:
-            numbers = self.messages.numbers
+            numbers = self.messages.record_numbers
             self.findings = [
                 located for located in findings if numbers & {located.finding.frame, *located.finding.related}
             ]
@@ -141,7 +141,7 @@ class _MessageSearch:
 def _json_rows(path: Path, numbers: set[int]) -> Iterator[str]:
     """Yield the records with these numbers as lines of JSON."""
     wall_ns = None
-    for record, entry in assembled(Capture(path)):
+    for record, entry in assemble(Capture(path)):
         if not isinstance(record, Record):
             continue
         if record.rec == "header":

@@ -13,7 +13,7 @@ from pathlib import Path
 from mcpproxy.cli.arguments import Parser, age, count
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import ALL_CAPTURES, select_captures
-from mcpproxy.removal import Removable, removable, remove
+from mcpproxy.removal import RemovableCapture, removable_capture, remove_capture
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
     if options.service:
         return _write_timer(options)
     with select_captures(options.capture, ALL_CAPTURES, lists=True) as selection:
-        candidates = [candidate for path in selection.paths if (candidate := removable(path)) is not None]
+        candidates = [candidate for path in selection.paths if (candidate := removable_capture(path)) is not None]
     captures_to_delete = _captures_to_delete(candidates, options)
     if captures_to_delete and not (options.yes or options.dry_run):
         total_bytes = sum(candidate.size for candidate in captures_to_delete)
@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
     for candidate in captures_to_delete:
         try:
             if not options.dry_run:
-                remove(candidate)
+                remove_capture(candidate)
         except OSError as error:
             code = fail(f"cannot delete {sanitise(str(candidate.path))}: {error.strerror}")
             continue
@@ -105,7 +105,7 @@ def _write_timer(options: argparse.Namespace) -> int:
     return write_timer_units(PRUNE, [*words, "--yes", *map(unit_operand, options.capture)])
 
 
-def _confirm(captures: list[Removable], amount: str) -> bool:
+def _confirm(captures: list[RemovableCapture], amount: str) -> bool:
     """List the captures, and ask whether to delete them; returns the answer."""
     for candidate in captures:
         sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
@@ -114,7 +114,7 @@ def _confirm(captures: list[Removable], amount: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _captures_to_delete(candidates: list[Removable], options: argparse.Namespace) -> list[Removable]:
+def _captures_to_delete(candidates: list[RemovableCapture], options: argparse.Namespace) -> list[RemovableCapture]:
     """Return the captures to delete, oldest first; `candidates` are sorted newest first."""
     kept_counts: Counter[Path] = Counter()
     kept_bytes = 0

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from captures.errors import CaptureError
-from captures.file import IGNORE_FILE, IGNORES_ALL
+from captures.file import IGNORE_FILE, IGNORE_FILE_CONTENT
 from captures.listing import (
     find_captures,
-    is_where_recorders_write,
-    place_variables,
+    has_recorder_path,
+    location_variables,
     real_path,
     search_roots,
     segments,
@@ -42,7 +42,7 @@ from mcpproxy.clients.service import NoService, unit_path
 from mcpproxy.clients.timer import JOBS, unit_paths
 from mcpproxy.marks import MARKS_SUFFIX, marks_path
 from mcpproxy.recorder.unrecorded import notes, own_folders
-from mcpproxy.removal import Removable, is_recorded, removable, remove
+from mcpproxy.removal import RemovableCapture, is_recorded, removable_capture, remove_capture
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
@@ -80,7 +80,7 @@ class RemainingFiles(NamedTuple):
     description: str
     folder: Path
     files: list[Path]
-    captures: list[Removable]
+    captures: list[RemovableCapture]
 
     @property
     def paths(self) -> Iterator[Path]:
@@ -167,9 +167,9 @@ def _default_roots() -> list[Path]:
     return search_roots({name: value for name, value in os.environ.items() if name != "MCPPROXY_CAPTURES"})
 
 
-def _removable_captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
+def _removable_captures(root: Path) -> tuple[list[RemovableCapture], Counter[tuple[str, str]]]:
     """Return the captures to remove from the folder of captures, and the number that stay for each reason."""
-    own_captures: list[Removable] = []
+    own_captures: list[RemovableCapture] = []
     kept_counts: Counter[tuple[str, str]] = Counter()
     # The folder that the user named may contain a default folder, which `_kept_captures_lines` reports.
     inner_roots = [
@@ -179,7 +179,7 @@ def _removable_captures(root: Path) -> tuple[list[Removable], Counter[tuple[str,
         files = segments(path)
         if any(path.is_relative_to(inner_root) for inner_root in inner_roots):
             continue
-        if not is_where_recorders_write(files[0], root) or not os.path.lexists(files[0]):
+        if not has_recorder_path(files[0], root) or not os.path.lexists(files[0]):
             kept_counts[_OTHER] += 1
         elif not all(map(_is_file, files)):
             kept_counts[_LINK] += 1
@@ -187,7 +187,7 @@ def _removable_captures(root: Path) -> tuple[list[Removable], Counter[tuple[str,
             kept_counts[_RECORDED] += 1
         elif not _has_original_name(files[0]):
             kept_counts[_OTHER] += 1
-        elif (capture := removable(path)) is not None:
+        elif (capture := removable_capture(path)) is not None:
             own_captures.append(capture)
         else:
             kept_counts[_UNREADABLE] += 1
@@ -204,7 +204,7 @@ def _has_original_name(path: Path) -> bool:
     return not is_converted and header.get("name", path.parent.name) == path.parent.name
 
 
-def _remaining_files(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[RemainingFiles]:
+def _remaining_files(machine: Machine, root: Path, captures: list[RemovableCapture]) -> Iterator[RemainingFiles]:
     """Yield all files that mcpproxy has left, captures first, because deleting a capture needs the caches."""
     if captures:
         yield RemainingFiles("captures", root, [], captures)
@@ -244,7 +244,7 @@ def _orphaned_marks(root: Path) -> list[Path]:
     marks = []
     for path in (path for folder in _server_folders(root) for path in sorted(folder.glob(f"*{MARKS_SUFFIX}"))):
         capture = path.with_name(path.name.removesuffix(MARKS_SUFFIX) + SUFFIX)
-        is_ours = is_where_recorders_write(capture, root) and _is_file(path)
+        is_ours = has_recorder_path(capture, root) and _is_file(path)
         if is_ours and not any(map(os.path.lexists, segments(capture))):
             marks.append(path)
     return marks
@@ -289,7 +289,7 @@ def _kept_captures_lines(machine: Machine, root: Path, kept_counts: Counter[tupl
 
 def _other_root_line(machine: Machine, root: Path) -> str:
     """Return the line about captures that stay in a default folder because the environment names another folder."""
-    names = list(place_variables())
+    names = list(location_variables())
     for unset_names in (*([name] for name in names), names):
         remaining_variables = {name: value for name, value in os.environ.items() if name not in unset_names}
         if Path(captures_root(remaining_variables)) == root:
@@ -310,7 +310,7 @@ def _remove(remaining: list[RemainingFiles], root: Path) -> int:
     for kind in remaining:
         for capture in kind.captures:
             try:
-                remove(capture)
+                remove_capture(capture)
             except OSError as error:
                 code = fail(f"cannot delete {capture.path}: {error.strerror}")
         for file in kind.files:
@@ -372,7 +372,7 @@ def _is_ignore_file(path: Path) -> bool:
     """Whether a recorder put this ignore file into a new folder; a user's own file would be readable by others."""
     try:
         is_ours = path.name == IGNORE_FILE and _is_file(path) and not path.lstat().st_mode & 0o077
-        return is_ours and path.read_bytes() == IGNORES_ALL
+        return is_ours and path.read_bytes() == IGNORE_FILE_CONTENT
     except OSError:
         return False
 

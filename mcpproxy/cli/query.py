@@ -18,7 +18,7 @@ from typing import Final
 
 from analysis.store.dialects import spark_tables, spark_views
 from analysis.store.reference import Relation, relation_names
-from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
+from analysis.store.sandbox.parent import DEFAULT_MEMORY_BYTES, DEFAULT_TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
@@ -29,8 +29,8 @@ from mcpproxy.cli.shell import run_shell
 from mcpproxy.report.output import safe_for_stdout, set_up_stdout, width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
-from mcpproxy.sql.session import SqlSession, relation_of, report_error, schema, views
-from mcpproxy.sql.sql_results import csv_lines, json_lines, markdown, names_of, reference, table
+from mcpproxy.sql.session import SqlSession, column_rows, relation_of, relation_rows, report_error
+from mcpproxy.sql.sql_results import csv_lines, json_lines, markdown_lines, names_of, reference_lines, table_lines
 from mcpproxy.wording.spans import Style
 from mcpproxy.wording.wrapping import wrapped
 
@@ -92,11 +92,11 @@ def parser() -> argparse.ArgumentParser:
         "--format", choices=FORMATS, help="default: by the file's extension, else table; parquet needs --output"
     )
     add_json(parser, SHORT_FORM)
-    add_memory(parser, MEMORY, "how much memory a query may use (default: 2G)")
+    add_memory(parser, DEFAULT_MEMORY_BYTES, "how much memory a query may use (default: 2G)")
     parser.add_argument(
         "--timeout",
         type=_parse_time,
-        default=TIMEOUT_S,
+        default=DEFAULT_TIMEOUT_S,
         metavar="TIME",
         help="how long a query may take, including the output to a file: seconds, or minutes with an m (default: 60)",
     )
@@ -143,9 +143,9 @@ def _run_sql(session: SqlSession, sql: str | None, options: argparse.Namespace) 
             show=partial(_write_stdout, form=options.format),
             describe=partial(_write_stdout, form=_description_format(options.format)),
         )
-    answer = session.ask(sql, counts_reader=options.output is not None or _goes_to_file())
+    answer = session.run_query(sql, counts_reader=options.output is not None or _goes_to_file())
     _write_result(answer.columns, answer, options, answer.until_s)
-    return int(Exit.USAGE if session.is_spoiled else Exit.FINE)
+    return int(Exit.USAGE if session.is_incomplete else Exit.FINE)
 
 
 def _format_of(output: str | None) -> str | None:
@@ -229,10 +229,10 @@ def _describe(options: argparse.Namespace) -> int:
         return int(Exit.FINE)
     options.format = _description_format(options.format)
     if options.views:
-        _write_result(*views(), options)
+        _write_result(*relation_rows(), options)
         return int(Exit.FINE)
     relation = relation_of(options.schema, "--views")
-    _write_result(*schema(relation), options)
+    _write_result(*column_rows(relation), options)
     if options.format == _REFERENCE and options.output is None:
         sys.stdout.write(_relation_text(relation))
     return int(Exit.FINE)
@@ -288,11 +288,11 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
         yield from csv_lines(columns, rows)
         return
     if form == "table":
-        lines = table(columns, rows, max(20, width_of_stdout()), style)
+        lines = table_lines(columns, rows, max(20, width_of_stdout()), style)
     elif form == _REFERENCE:
-        lines = reference(columns, rows, _width(), style)
+        lines = reference_lines(columns, rows, _width(), style)
     else:
-        lines = json_lines(columns, rows) if form == "json" else markdown(columns, rows)
+        lines = json_lines(columns, rows) if form == "json" else markdown_lines(columns, rows)
     for line in lines:
         yield line + "\n"
 

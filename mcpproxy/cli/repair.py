@@ -40,12 +40,12 @@ def run(arguments: list[str]) -> int:
         name = first_segment(path).name.removesuffix(SUFFIX)
         output = Path(choose_path(options.output or f"{name}-repaired{SUFFIX}", "", time.time_ns()))
         result = repair(Capture(path), output)
-    gaps_text = f", {count_text(result.gaps, 'gap')}" if result.gaps else ", nothing missing"
+    gaps_text = f", {count_text(result.gap_count, 'gap')}" if result.gap_count else ", nothing missing"
     bytes_text = f"; {result.dropped_bytes:,} damaged bytes left out" if result.dropped_bytes else ""
     records_text = (
         f"; {count_text(result.dropped_records, 'record')} out of order left out" if result.dropped_records else ""
     )
     sys.stdout.write(
-        f"{sanitise(str(output))}: {count_text(result.records, 'record')}{gaps_text}{bytes_text}{records_text}\n"
+        f"{sanitise(str(output))}: {count_text(result.record_count, 'record')}{gaps_text}{bytes_text}{records_text}\n"
     )
     return int(Exit.FINE)

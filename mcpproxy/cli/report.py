@@ -24,7 +24,7 @@ from mcpproxy.wording.counts import count_text
 if TYPE_CHECKING:
     from analysis.store.open import Sources
     from analysis.store.stats import Loss
-    from mcpproxy.html_report.report import Report
+    from mcpproxy.html_report.report import HtmlReport
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 30
 """The default limit of the database's memory, in bytes."""
@@ -64,23 +64,23 @@ def run(arguments: list[str]) -> int:
 
 def _write_report(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second; --help should not wait for it.
-    from analysis.store.open import Sources, with_sources
+    from analysis.store.open import Sources, use_sources
     from analysis.store.report_rows import report_rows
     from mcpproxy.cli.check_warnings import say_faults
-    from mcpproxy.html_report.report import Report
-    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
+    from mcpproxy.html_report.report import HtmlReport
+    from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
-    with Progress() as progress:
+    with ProgressLine() as progress:
 
-        def build(sources: Sources) -> "tuple[Report | None, list[Loss], Sources]":
+        def build(sources: Sources) -> "tuple[HtmlReport | None, list[Loss], Sources]":
             if not sources.readable:
                 return None, [], sources
             with report_rows(sources.readable, progress=progress.update, memory=options.memory) as rows:
                 sources = sources._replace(refused=[*sources.refused, *rows.refused])
-                return Report(rows, progress.update), rows.losses(), sources
+                return HtmlReport(rows, progress.update), rows.losses(), sources
 
-        report, losses, sources = with_sources(paths, build, progress=progress.update, memory=options.memory)
-    for notice in (*cache_size_warning(), *sources.doubles, *(str(error) for _, error in sources.refused)):
+        report, losses, sources = use_sources(paths, build, progress=progress.update, memory=options.memory)
+    for notice in (*cache_size_warning(), *sources.duplicate_notices, *(str(error) for _, error in sources.refused)):
         say(notice)
     if report is None:
         return fail("no capture could be read, so nothing was written")
@@ -90,11 +90,11 @@ def _write_report(paths: list[Path], options: argparse.Namespace) -> int:
             file.writelines(report.pieces())
         size_bytes = path.stat().st_size
     contents = f"{count_text(len(report.captures), 'capture')}, {count_text(report.frames, 'frame')}"
-    contents = f"{contents}, {count_text(report.findings, 'finding')}"
+    contents = f"{contents}, {count_text(report.finding_count, 'finding')}"
     sys.stdout.write(written_line(target, contents, size_bytes, "open it in a browser"))
     sys.stdout.flush()
-    for outcome in report.examined:
+    for outcome in report.outcomes:
         say_faults(outcome)
-    has_faults = any(outcome.faults for outcome in report.examined)
+    has_faults = any(outcome.faults for outcome in report.outcomes)
     is_damaged = report_losses(losses, "the report covers the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

@@ -26,15 +26,15 @@ from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.rule_pages import (
     MARKS,
-    about,
     addresses,
-    applies,
-    as_text,
+    group_topic,
     has_level,
+    is_in_revision,
     level_in,
-    levels,
+    levels_text,
     marks,
     page,
+    page_lines,
     sections,
     summary_of,
 )
@@ -114,7 +114,7 @@ def _is_selected(rule: type[Rule], patterns: list[str], options: argparse.Namesp
     return (
         options.group in (None, group_of(rule.id))
         and (not patterns or any(fnmatchcase(rule.id, pattern) for pattern in patterns))
-        and (options.version is None or applies(rule, options.version))
+        and (options.version is None or is_in_revision(rule, options.version))
         and (options.level is None or has_level(rule, options.level, options.version))
         and (options.mark is None or options.mark in marks(rule))
     )
@@ -122,10 +122,10 @@ def _is_selected(rule: type[Rule], patterns: list[str], options: argparse.Namesp
 
 def _print_list(selected_rules: Iterable[type[Rule]], options: argparse.Namespace) -> None:
     """Print the rules by group, one per line; wrap lines on a terminal."""
-    style = Style.chosen(options.color, sys.stdout, os.environ)
+    style = Style.for_choice(options.color, sys.stdout, os.environ)
     width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else sys.maxsize
     for number, (group, members) in enumerate(groupby(selected_rules, lambda rule: group_of(rule.id))):
-        first_line, *other_lines = wrapped(about(group), width - len(group) - 2)
+        first_line, *other_lines = wrapped(group_topic(group), width - len(group) - 2)
         head = [Span(group, "accent"), Span(f"  {first_line}", "dim")]
         head += [Span(f"\n{'':<{len(group) + 2}}{line}", "dim") for line in other_lines]
         sys.stdout.write(("\n" if number else "") + style.paint(head) + "\n")
@@ -157,9 +157,9 @@ def _print_pages(names: list[str], options: argparse.Namespace, *, is_first: boo
             members = _as_json(rule)
             sys.stdout.write(json_line(members | _findings_as_json(evidence[name]) if name in evidence else members))
         else:
-            style = Style.chosen(options.color, sys.stdout, os.environ)
+            style = Style.for_choice(options.color, sys.stdout, os.environ)
             sys.stdout.write("" if is_first else "\n")
-            sys.stdout.write("".join(f"{line}\n" for line in as_text(rule, style, _width())))
+            sys.stdout.write("".join(f"{line}\n" for line in page_lines(rule, style, _width())))
             findings = list(evidence[name].lines()) if name in evidence else []
             sys.stdout.write("".join(f"{line}\n" for line in (["", *findings] if findings else [])))
             is_first = False
@@ -172,7 +172,7 @@ def _gather_evidence(rule_ids: list[str], options: argparse.Namespace) -> tuple[
 
     def new_reporter() -> TextReporter:
         return TextReporter(
-            Style.chosen(options.color, sys.stdout, os.environ),
+            Style.for_choice(options.color, sys.stdout, os.environ),
             notes=True,
             width=_width(),
             encoding=encoding,
@@ -185,7 +185,10 @@ def _gather_evidence(rule_ids: list[str], options: argparse.Namespace) -> tuple[
 
 def _findings_as_json(evidence: RuleEvidence) -> dict[str, Any]:
     """Return the number of findings, and the first few of them as `check --json` prints them."""
-    return {"found": evidence.count, "findings": [findings_json.row(finding) for finding in evidence.first_findings]}
+    return {
+        "found": evidence.count,
+        "findings": [findings_json.finding_row(finding) for finding in evidence.first_findings],
+    }
 
 
 def _width() -> int:
@@ -207,7 +210,7 @@ def _as_json(rule: type[Rule]) -> dict[str, Any]:
     return {
         "id": rule.id,
         "group": group_of(rule.id),
-        "level": levels(rule),
+        "level": levels_text(rule),
         "who": rule.who,
         "versions": str(rule.versions),
         "marks": list(marks(rule)),

@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 from captures.errors import CannotCreate, CaptureError, NotACapture
 from captures.file import is_live
-from captures.identity import DIGITS, capture_id, path_id
+from captures.identity import ID_DIGITS, capture_id, path_id
 from captures.listing import find_captures, newest_first, real_path, search_roots, segments
 from captures.paths import SUFFIX, captures_root, slug
 from captures.private_folder import private_folder
@@ -43,7 +43,7 @@ or put `mcpproxy run --` in front of a server's command by hand
 or see a session right now:  mcpproxy demo
 """
 
-_ID_PREFIX: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
+_ID_PREFIX: Final = re.compile(rf"[0-9a-f]{{8,{ID_DIGITS}}}")
 """The id of a capture, or the prefix of it that SQL tables show."""
 MAX_NAMED_PATHS: Final = 3
 """The maximum number of captures or folders that a message names."""

@@ -9,10 +9,10 @@ from typing import Final
 from analysis.store.reference import relations
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, say, signal_exit_code
-from mcpproxy.history import remember, remembered
+from mcpproxy.history import past_statements, remember_statement
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.session import SqlSession, relation_of, report_error, schema, views
-from mcpproxy.sql.statements import KEYWORDS, is_whole
+from mcpproxy.sql.session import SqlSession, column_rows, relation_of, relation_rows, report_error
+from mcpproxy.sql.statements import KEYWORDS, is_complete
 
 PROMPT: Final = "sql> "
 CONTINUATION_PROMPT: Final = "...> "
@@ -57,7 +57,7 @@ class _Prompt:
         self._session = session
         self._show, self._describe = show, describe
         self._input = ""
-        self._add_to_history: Callable[[str], object] = remember
+        self._add_to_history: Callable[[str], object] = remember_statement
         """The function that adds a statement to the history."""
 
     def process_line(self) -> bool:
@@ -78,7 +78,7 @@ class _Prompt:
         self._input = f"{self._input}\n{line}" if self._input else line
         if not self._input.strip():
             self._input = ""
-        elif is_whole(self._input):
+        elif is_complete(self._input):
             sql, self._input = self._input, ""
             self._add_to_history(sql)
             self._run_statement(sql)
@@ -86,7 +86,7 @@ class _Prompt:
 
     def _run_statement(self, sql: str) -> None:
         try:
-            answer = self._session.ask(sql)
+            answer = self._session.run_query(sql)
             self._show(answer.columns, answer)
         except QueryError as error:
             sys.stdout.flush()
@@ -103,12 +103,12 @@ class _Prompt:
         if name in (".quit", ".exit", ".q"):
             return False
         if name == ".views":
-            self._describe(*views())
+            self._describe(*relation_rows())
         elif name == ".schema" and len(operands) != 1:
             say(".schema takes the name of one view or table; .views lists them")
         elif name == ".schema":
             try:
-                self._describe(*schema(relation_of(operands[0], ".views")))
+                self._describe(*column_rows(relation_of(operands[0], ".views")))
             except QueryError as error:
                 report_error(error, say)
         elif name == ".help":
@@ -131,11 +131,11 @@ class _Prompt:
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
         # By default, readline remembers every line, including lines that are not SQL.
         readline.set_auto_history(False)
-        for statement in remembered():
+        for statement in past_statements():
             readline.add_history(statement)
 
         def add_to_history(sql: str) -> None:
-            if line := remember(sql):
+            if line := remember_statement(sql):
                 readline.add_history(line)
 
         self._add_to_history = add_to_history

@@ -2,8 +2,8 @@
 
 DEST is a directory, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, which need `pip install
 '.[ship]'` in your clone of mcpproxy, and take their credentials from the environment. Likely secrets are replaced
-first, as `mcpproxy share` does, unless --unredacted is given. A capture is copied once; run `ship` as often as you
-like, after a kill too.
+first, as `mcpproxy share` does, unless --unredacted is given. A capture is copied once; run `ship_capture` as often as
+you like, after a kill too.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from mcpproxy.cli.outputs import names_recording
 from mcpproxy.cli.selection import ALL_CAPTURES, select_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.shipping.destination import BrokenFile, CannotShip, Destination
-from mcpproxy.shipping.opening import alone, opened, problem_of
+from mcpproxy.shipping.opening import exclusive_lock, opened_destination, problem_of
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> Parser:
-    """Return the argument parser of `ship`."""
+    """Return the argument parser of `ship_capture`."""
     parser = Parser("ship", __doc__)
     parser.add_argument("dest", metavar="DEST", help="a directory, or s3://BUCKET/PREFIX, gs:// or az://")
     parser.add_argument(
@@ -88,9 +88,9 @@ def run(arguments: list[str]) -> int:
         raise CannotShip(f"cannot create {folder}: {error.strerror}") from error
     with (
         select_captures(options.capture, ALL_CAPTURES, lists=True) as selection,
-        alone(options.dest, folder),
+        exclusive_lock(options.dest, folder),
         private_folder(folder) as temporary_folder,
-        opened(options.dest) as destination,
+        opened_destination(options.dest) as destination,
     ):
         return _ShippingPass(options, destination, temporary_folder).run(selection.paths)
 
@@ -116,7 +116,7 @@ class _ShippingPass:
     def run(self, paths: list[Path]) -> int:
         """Copy the captures, then compact the data set, then delete local captures; returns the exit code."""
         # Loading DuckDB takes a tenth of a second; --help should not wait for it.
-        from mcpproxy.shipping.shipment import ShipOptions, ShippedListing, ship
+        from mcpproxy.shipping.shipment import ShipOptions, ShippedListing, ship_capture
 
         options, progress = self.options, Progress()
         ship_options = ShipOptions(
@@ -131,7 +131,7 @@ class _ShippingPass:
             for number, (path, id_) in enumerate(self._captures_with_ids(paths)):
                 progress.show(f"shipping, {number:,} of {len(paths):,}")
                 try:
-                    result = ship(path, id_, ship_options, self.destination, self.temporary_folder, listing)
+                    result = ship_capture(path, id_, ship_options, self.destination, self.temporary_folder, listing)
                 except CannotCreate:
                     raise
                 except CaptureError as error:
@@ -154,7 +154,7 @@ class _ShippingPass:
         other_counts += [f"{self.recording_count:,} being recorded"] if self.recording_count else []
         counts = ", ".join([f"{count_text(self.shipped_count, 'capture')} shipped", *other_counts])
         lines.append(f"{counts}; {count_text(self.file_count, 'file')}, {size(self.byte_count)}")
-        sys.stdout.write("".join(f"{sanitise(self.destination.shown)}: {line}\n" for line in lines))
+        sys.stdout.write("".join(f"{sanitise(self.destination.display_name)}: {line}\n" for line in lines))
         return self.exit_code
 
     def _report_error(self, error: object) -> None:
@@ -188,19 +188,19 @@ class _ShippingPass:
         if result is None:
             self.recording_count += 1
             return
-        self.shipped_count += bool(result.put)
-        self.unchanged_count += not result.put
-        self.file_count += len(result.put)
-        self.byte_count += sum(file.size for file in result.put)
+        self.shipped_count += bool(result.put_files)
+        self.unchanged_count += not result.put_files
+        self.file_count += len(result.put_files)
+        self.byte_count += sum(file.size for file in result.put_files)
         if not result.manifest.is_damaged:
             self.complete_captures.append((path, id_))
-        elif result.put:
+        elif result.put_files:
             self.exit_code = fail(
                 f"{path} is damaged: only what is intact was shipped; `mcpproxy verify` lists the damage"
             )
 
     def _compact(self) -> list[str]:
-        from mcpproxy.shipping.compaction import compact, days_to_compact
+        from mcpproxy.shipping.compaction import compact_day, days_to_compact
 
         yesterday = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%d")
         day_count = files_before = files_after = 0
@@ -211,32 +211,32 @@ class _ShippingPass:
             due_days = []
         for day in due_days:
             try:
-                result = compact(day, self.destination, self.temporary_folder, self._report_error)
+                result = compact_day(day, self.destination, self.temporary_folder, self._report_error)
             except BrokenFile as error:
                 self._report_error(error)
                 continue
             if result is not None:
                 day_count, files_before, files_after = (
                     day_count + 1,
-                    files_before + result.before,
-                    files_after + result.after,
+                    files_before + result.files_before,
+                    files_after + result.files_after,
                 )
         return [f"{count_text(day_count, 'day')} compacted, {count_text(files_before, 'file')} into {files_after:,}"]
 
     def _delete_shipped(self, choices: "ShipOptions") -> list[str]:
         """Delete old local captures, after a new check that the destination has them; returns the lines to print."""
         from captures.listing import segments
-        from mcpproxy.removal import removable, remove
-        from mcpproxy.shipping.manifest import manifest_at
+        from mcpproxy.removal import removable_capture, remove_capture
+        from mcpproxy.shipping.manifest import read_manifest
         from mcpproxy.shipping.shipment import is_complete, state_of
 
         count = freed_bytes = 0
         for path, id_ in self.complete_captures:
-            candidate = removable(path)
+            candidate = removable_capture(path)
             if candidate is None or candidate.age_s <= self.options.keep:
                 continue
             try:
-                manifest = manifest_at(id_, self.destination)
+                manifest = read_manifest(id_, self.destination)
                 if manifest is None or manifest.state != state_of(segments(path), choices):
                     continue
                 is_shipped = is_complete(manifest, self.destination)
@@ -245,12 +245,12 @@ class _ShippingPass:
                 continue
             if not is_shipped:
                 self.exit_code = fail(
-                    f"{path} was kept: {self.destination.shown} is missing some of its files; the "
+                    f"{path} was kept: {self.destination.display_name} is missing some of its files; the "
                     "next run ships it again"
                 )
                 continue
             try:
-                remove(candidate)
+                remove_capture(candidate)
             except OSError as error:
                 self.exit_code = fail(f"cannot delete {path}: {error.strerror}")
                 continue
@@ -261,7 +261,9 @@ class _ShippingPass:
 def _host_name_hasher() -> "Callable[[str], str | None]":
     """Return a function that hashes a host name with this user's key; it returns None if no key can be stored."""
     redactor = Redactor(load_key(config_directory(), say))
-    return lambda name: redactor.hash(name.encode("utf-8", "surrogatepass")) if redactor.lasting else None
+    return lambda name: (
+        redactor.hash_secret(name.encode("utf-8", "surrogatepass")) if redactor.is_key_permanent else None
+    )
 
 
 def _write_timer(options: argparse.Namespace) -> int:

@@ -41,12 +41,12 @@ from mcpproxy.cli.message_filter import filter_for_capture, parse_message_filter
 from mcpproxy.cli.messages import filter_from_options, show_messages
 from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.conversation import Conversation, ConversationItem
-from mcpproxy.report.conversation_rows import NARROWEST
+from mcpproxy.report.conversation_rows import MIN_WIDTH
 from mcpproxy.report.output import json_line, safe_for_stdout, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import WHOLE, cells, fit
-from mcpproxy.wording.json_lines import damage_of, row_of, wall_of
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
+from mcpproxy.wording.json_lines import damage_members, row_of, wall_of
 from mcpproxy.wording.spans import Span, Style
 
 
@@ -273,7 +273,7 @@ class _LabelColumn:
     def __init__(self) -> None:
         # Long names give way to messages.
         self.max_label_cells = max(
-            self.MIN_LABEL_CELLS, min(self.MAX_LABEL_CELLS, width_of_stdout() - NARROWEST - _LineLabel.GAP_CELLS)
+            self.MIN_LABEL_CELLS, min(self.MAX_LABEL_CELLS, width_of_stdout() - MIN_WIDTH - _LineLabel.GAP_CELLS)
         )
         self.width = 0
 
@@ -363,7 +363,7 @@ class _TextPrinter:
     """Formats the conversation as text."""
 
     def __init__(self, path: Path, fold: Fold, options: argparse.Namespace, label: _LineLabel | None = None) -> None:
-        style = Style.chosen(options.color, sys.stdout, os.environ)
+        style = Style.for_choice(options.color, sys.stdout, os.environ)
         self._style, self._label, self._width = style, label, width_of_stdout()
         self._limits_lines = options.tail is not None or options.limit is not None
         self._conversation = Conversation(
@@ -387,15 +387,15 @@ class _TextPrinter:
 
     def on_step(self, step: Step) -> Iterator[PrintedRow]:
         self._fit_to_label()
-        yield from self._conversation.due(step) if self._limits_lines else self._conversation.feed(step)
+        yield from self._conversation.due_items(step) if self._limits_lines else self._conversation.feed(step)
 
     def catch_up(self) -> Iterator[PrintedRow]:
         self._fit_to_label()
-        yield from self._conversation.due_now() if self._limits_lines else self._conversation.catch_up()
+        yield from self._conversation.release_held() if self._limits_lines else self._conversation.catch_up()
 
     def _fit_to_label(self) -> None:
         """Leave room for the label, which may have become wider; in a pipe, the length of lines is not limited."""
-        if self._label is not None and self._width < WHOLE:
+        if self._label is not None and self._width < UNLIMITED_WIDTH:
             self._conversation.fit(self._width - self._label.cells)
 
     def text(self, row: PrintedRow) -> str:
@@ -410,9 +410,9 @@ class _TextPrinter:
     def waiting(self) -> Iterator[str]:
         """Yield lines about late requests each time another one is late: their number, and how long they waited."""
         waits = self._conversation.waits
-        if not self._conversation.session.tables["client"].oldest(1):
+        if not self._conversation.session.tables["client"].oldest_calls(1):
             return
-        late_waits = [wait for wait in waits.all if waits.waited_ns(wait) >= ABANDONED_NS]
+        late_waits = [wait for wait in waits.oldest_first if waits.waited_ns(wait) >= ABANDONED_NS]
         new_waits = [wait for wait in late_waits if wait.request.seq not in self._reported_requests]
         self._reported_requests |= {wait.request.seq for wait in new_waits}
         if new_waits and len(late_waits) > 1:
@@ -442,7 +442,7 @@ class _JsonPrinter:
         assert not isinstance(record, Frame)
         if isinstance(record, Damage):
             if self._filter is None:
-                yield json_line(damage_of(record))
+                yield json_line(damage_members(record))
             return
         if record is not None and record.rec == "header":
             self._wall_ns = wall_of(record)

@@ -18,7 +18,7 @@ from mcpproxy.wording.spans import Style
 
 if TYPE_CHECKING:
     from analysis.store.stats import Loss
-    from mcpproxy.report.stats import Stats
+    from mcpproxy.report.stats import TrafficStats
 
 MAX_CHECKED_BYTES: Final = 20_000_000
 """The total size of captures, in bytes, up to which the rules run by default; this takes a second or two."""
@@ -64,28 +64,31 @@ def run(arguments: list[str]) -> int:
 
 def _print_figures(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second; --help should not wait for it.
-    from analysis.store.open import Sources, size, with_sources
-    from analysis.store.stats import OverMemory, figures
-    from mcpproxy.report.stats import as_objects, as_text, gathered
-    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
+    from analysis.store.open import Sources, total_bytes, use_sources
+    from analysis.store.stats import OutOfMemoryError, figures
+    from mcpproxy.report.stats import as_objects, as_text, query_stats
+    from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
-    runs_rules = options.findings or size(paths) <= MAX_CHECKED_BYTES
-    with Progress() as progress:
+    runs_rules = options.findings or total_bytes(paths) <= MAX_CHECKED_BYTES
+    with ProgressLine() as progress:
 
-        def build(sources: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
+        def build(sources: Sources) -> "tuple[TrafficStats | None, list[Loss], Sources]":
             if not sources.readable:
                 return None, [], sources
             with figures(
                 sources.readable, findings=runs_rules, progress=progress.update, memory=options.memory
             ) as results:
-                stats, losses = gathered(results, options.by, options.sort, has_findings=runs_rules), results.losses()
+                stats, losses = (
+                    query_stats(results, options.by, options.sort, has_findings=runs_rules),
+                    results.losses(),
+                )
                 return stats, losses, sources._replace(refused=[*sources.refused, *results.refused])
 
         try:
-            stats, losses, sources = with_sources(
+            stats, losses, sources = use_sources(
                 paths, build, findings=runs_rules, progress=progress.update, memory=options.memory
             )
-        except OverMemory:
+        except OutOfMemoryError:
             return fail(
                 f"out of memory: this needs more than {options.memory >> 20:,} MiB; "
                 "select fewer captures, or raise --memory"
@@ -93,7 +96,7 @@ def _print_figures(paths: list[Path], options: argparse.Namespace) -> int:
     if stats is None:
         _say_errors(sources.refused)
         return fail("no capture could be read, so there is nothing to count")
-    for notice in (*cache_size_warning(), *sources.doubles):
+    for notice in (*cache_size_warning(), *sources.duplicate_notices):
         say(notice)
     _say_errors(sources.refused)
     if options.format == "json":

@@ -31,7 +31,7 @@ from mcpproxy.clients.unrecorded import note_text, unrecorded
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.recorder.unrecorded import Note
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.waits import Waits, waiting_text, waits_in
+from mcpproxy.report.waits import WaitingRequests, waiting_text, waits_in
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
@@ -147,9 +147,9 @@ def _server_statuses(
     return rows
 
 
-def _as_json(row: ServerStatus, waits: Waits | None) -> dict[str, Any]:
+def _as_json(row: ServerStatus, waits: WaitingRequests | None) -> dict[str, Any]:
     server, last_frame = row.server, row.last_frame
-    waiting_requests = [] if waits is None else waits.all
+    waiting_requests = [] if waits is None else waits.oldest_first
     return {
         "client": server.client.id,
         "server": server.name,
@@ -208,7 +208,7 @@ def _table(rows: list[ServerStatus]) -> list[str]:
     return lines
 
 
-def _waiting_requests(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, Waits]]:
+def _waiting_requests(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, WaitingRequests]]:
     """Yield routed servers with their waiting requests; servers without waiting requests are left out."""
     read_paths: set[Path] = set()
     for row in rows:
@@ -220,7 +220,7 @@ def _waiting_requests(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, 
             capture = Capture(path)
             if is_live(capture.segments[-1]) and capture.size <= _MAX_READ_BYTES:
                 waits = waits_in(path)
-                if waits.all:
+                if waits.oldest_first:
                     yield row, waits
         except CaptureError:
             continue
@@ -229,7 +229,7 @@ def _waiting_requests(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, 
 def _waiting_lines(rows: list[ServerStatus]) -> Iterator[str]:
     """Yield lines about waiting requests: their number, how long the oldest has waited, and what happened since."""
     for row, waits in _waiting_requests(rows):
-        long_waits = [wait for wait in waits.all if waits.waited_ns(wait) >= _MIN_WAIT_NS]
+        long_waits = [wait for wait in waits.oldest_first if waits.waited_ns(wait) >= _MIN_WAIT_NS]
         if long_waits:
             yield f"{sanitise(row.server.name, 40)}: {waiting_text(len(long_waits), waits.waited_ns(long_waits[0]))}"
             yield from (f"  {waits.text(wait)}" for wait in long_waits[:_MAX_NAMES])

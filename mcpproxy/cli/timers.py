@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from captures.listing import place_variables
+from captures.listing import location_variables
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import named_captures
 from mcpproxy.clients.machine import Machine
@@ -18,7 +18,7 @@ def write_timer_units(job: Job, words: Iterable[str]) -> int:
     """Write the units that run an mcpproxy command, and print how to start them; returns the exit code."""
     try:
         machine = Machine.here()
-        timer = write_timer(machine, job, [*program_words(), job.command, *words], place_variables())
+        timer = write_timer(machine, job, [*program_words(), job.command, *words], location_variables())
     except (OSError, NoService, NoProgram) as error:
         return fail(f"the timer cannot be written: {error}")
     for path in timer.paths:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from orjson import loads
 
-from analysis.checking.checker import Rules
+from analysis.checking.checker import RuleSelection
 from analysis.reading import Reading
 from analysis.rules.discovery import impact_of, rules
 from analysis.rules.finding import Finding, Level
@@ -93,7 +93,7 @@ def _findings(case: Case) -> tuple[list[_FindingInTrace], dict[str, str]]:
         if index is not None:
             frames[record.seq] = index
         records.append(record)
-    reading = Reading(records, Rules())
+    reading = Reading(records, RuleSelection())
     findings = [finding for step in reading.to_end("closed") for finding in step.findings]
     located = [
         _FindingInTrace(finding, frames.get(finding.frame), [frames[seq] for seq in finding.related if seq in frames])

@@ -104,7 +104,7 @@ def _run_app(
         # An empty value permits colours (no-color.org), but Textual would then use none.
         os.environ.pop("NO_COLOR", None)
     from mcpproxy.tui.app import TuiApp
-    from mcpproxy.tui.shutdown import CODES, exit_on_signals
+    from mcpproxy.tui.shutdown import EXIT_CODES, exit_on_signals
 
     app = TuiApp(find, nothing, first, routed)
 
@@ -114,9 +114,9 @@ def _run_app(
 
     asyncio.run(run_app())
     code = app.return_code or 0
-    if code in CODES:
+    if code in EXIT_CODES:
         # If the terminal has been closed, Python could not flush buffered output, and would exit with 120.
         with open(os.devnull, "wb") as null:
             for stream in (1, 2):
                 os.dup2(null.fileno(), stream)
-    return code if code == 0 or code in CODES else int(Exit.USAGE)
+    return code if code == 0 or code in EXIT_CODES else int(Exit.USAGE)

@@ -139,7 +139,7 @@ class ServerCaptures:
             return f"{HOST}:{place.listener.port}"
         if self._redactor is None:
             self._redactor = Redactor(load_key(config_directory()))
-        return tuple(self._redactor.command(word.encode("utf-8", "surrogatepass") for word in place.command))
+        return tuple(self._redactor.redact_command(word.encode("utf-8", "surrogatepass") for word in place.command))
 
 
 def _speaks_as(client: str | None, speaks_as: Sequence[str]) -> bool:

@@ -40,7 +40,7 @@ class Machine:
         Raises:
             OSError: neither HOME nor the password database names a home directory.
         """
-        home = paths.home()
+        home = paths.user_home()
         if home is None:
             raise OSError("your home directory is not known; set HOME and try again")
         system: System = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")  # type: ignore[assignment]

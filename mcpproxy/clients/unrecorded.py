@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Container, Iterator
 
-from captures.paths import home
+from captures.paths import user_home
 from mcpproxy.clients.wrapper import is_recorder, routed
 from mcpproxy.recorder.unrecorded import Note, notes
 from mcpproxy.relay.processes import process_table
@@ -67,7 +67,7 @@ def _passing(pid: int) -> str | None:
             words = file.read(1 << 16).split(b"\0")
         with open(f"{_PROC}/{pid}/environ", "rb") as file:
             variables = [os.fsdecode(word).partition("=") for word in file.read().split(b"\0")]
-        if home({name: value for name, _, value in variables}) != home():
+        if user_home({name: value for name, _, value in variables}) != user_home():
             return None  # this is not about the clients of this home directory
     except OSError:
         return None

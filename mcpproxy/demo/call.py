@@ -8,8 +8,8 @@ from analysis.protocol.error_codes import INVALID_PARAMS
 
 Json: TypeAlias = dict[str, Any]
 
-HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN: Final = ("2026-07-28",)
+HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_REVISIONS: Final = ("2026-07-28",)
 
 META_PREFIX: Final = "io.modelcontextprotocol/"
 VERSION_KEY: Final = META_PREFIX + "protocolVersion"
@@ -17,7 +17,7 @@ CAPABILITIES_KEY: Final = META_PREFIX + "clientCapabilities"
 LOG_LEVEL_KEY: Final = META_PREFIX + "logLevel"
 SERVER_INFO_KEY: Final = META_PREFIX + "serverInfo"
 
-LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 def encode(message: object) -> bytes:
@@ -37,12 +37,12 @@ def decode(line: bytes) -> Any:
         ValueError: it is not JSON in UTF-8, or nested too deeply.
     """
     try:
-        return json.loads(line.decode(), parse_constant=_no_constant)
+        return json.loads(line.decode(), parse_constant=_refuse_constant)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -87,7 +87,7 @@ class Call:
         self.id: str | int = request["id"]
         self.method: str = request["method"]
         params = request.get("params", {})
-        self.well_formed = isinstance(params, dict)
+        self.is_well_formed = isinstance(params, dict)
         """Whether the params are an object; otherwise they are treated as empty."""
         self.params: Json = params if isinstance(params, dict) else {}
         self.revision = ""
@@ -110,7 +110,7 @@ class Call:
         """The key of the request in the table of faults: its method and, for a tool call, the tool."""
         return f"{self.method} {self.params.get('name')}" if self.method == "tools/call" else self.method
 
-    def text(self, name: str) -> str:
+    def required_text(self, name: str) -> str:
         """Returns a required string in the params.
 
         Raises:
@@ -121,17 +121,17 @@ class Call:
             raise RefusalError(INVALID_PARAMS, f"{name} is missing or not a string")
         return value
 
-    def progress(self, done: int, total: int) -> None:
+    def send_progress(self, done: int, total: int) -> None:
         """Send a progress notification, if the client asked for progress."""
         token = self.meta.get("progressToken")
         if is_id(token):
             params: Json = {"progressToken": token, "progress": done, "total": total}
-            if self.revision != HANDSHAKE[0]:
+            if self.revision != HANDSHAKE_REVISIONS[0]:
                 params["message"] = f"step {done} of {total}"
             self.connection.notify("notifications/progress", params)
 
-    def log(self, level: str, data: str) -> None:
+    def send_log(self, level: str, data: str) -> None:
         """Send a log message, if the client wants this level; in the modern era, each request names a level."""
-        min_level = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
-        if min_level is not None and LEVELS.index(level) >= LEVELS.index(min_level):
+        min_level = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN_REVISIONS else self.connection.level
+        if min_level is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(min_level):
             self.connection.notify("notifications/message", {"level": level, "logger": "notebook", "data": data})

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, choose_path
-from captures.ownership import movable_by_others
+from captures.ownership import directory_movable_by_others
 from captures.paths import captures_root, safe_name
 from captures.redact import server_name
 
@@ -68,7 +68,7 @@ def _rehearse(place: str) -> None:
         choose_path(os.path.join(nearest, ""), "", 0)
     elif not os.path.isdir(nearest):
         raise CannotCreate(f"cannot make the directory {directory} for captures: {nearest} is not a directory")
-    elif (unsafe_folder := movable_by_others(os.path.join(nearest, "captures"))) is not None:
+    elif (unsafe_folder := directory_movable_by_others(os.path.join(nearest, "captures"))) is not None:
         raise CannotCreate(f"cannot record into {directory}: {unsafe_folder} is writable by everyone")
     rehearsal = os.path.join(nearest, f".mcpproxy-doctor.{os.urandom(4).hex()}")
     file = CaptureFile(rehearsal)

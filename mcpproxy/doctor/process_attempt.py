@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
-from analysis.protocol.revisions import MODERN, REVISIONS
+from analysis.protocol.revisions import FIRST_MODERN_RANK, REVISIONS
 from captures.paths import SUFFIX
 from mcpproxy import __version__
 
 INITIALIZE_PARAMS: Final[dict[str, Any]] = {
-    "protocolVersion": REVISIONS[MODERN - 1],
+    "protocolVersion": REVISIONS[FIRST_MODERN_RANK - 1],
     "capabilities": {},
     "clientInfo": {"name": "mcpproxy-doctor", "version": __version__},
 }

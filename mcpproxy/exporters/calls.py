@@ -117,14 +117,14 @@ class CallCollector:
             cancellation = call.cancellation
             if call.response is not None:
                 ended_calls += self._ended_calls(call) if cancellation is None else []
-            elif call.settled is not None:
+            elif call.final_outcome is not None:
                 ended_calls += self._ended_calls(call) if cancellation is None or cancellation.seq == step_seq else []
-            elif not call.request.id.pairs:
+            elif not call.request.id.is_answerable:
                 ended_calls += self._ended_calls(call, call.request.t_ns)
             elif step.end is not None and (cancellation is None or call.is_ended_by_leaving):
                 is_live = step.end == "open"
                 ended_calls += self._ended_calls(
-                    call, clock.lasted_ns(self.fold.t_ns, self.fold.wall_ns, is_live=is_live)
+                    call, clock.duration_ns(self.fold.t_ns, self.fold.wall_ns, is_live=is_live)
                 )
         return ended_calls
 

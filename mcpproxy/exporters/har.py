@@ -137,13 +137,13 @@ class HarEntryBuilder:
         )
         phases = _PhaseTimes(members.get("times"), exchange.first_record_ns, has_body=has_body)
         start_ns = (self._fold.wall_ns or 0) + phases.start_ns
-        http = self._fold.exchanges.known(exchange.number)
+        http = self._fold.exchanges.get(exchange.number)
         session = http.session if http is not None else None
         ended_by, error = _string_member(members, "ended_by") or None, _string_member(members, "error")
         if ended_by == "client" and http is not None:
             if exchange.is_unanswered or http.status is None:
                 error = error or _CLIENT_GAVE_UP
-            elif http.settled is not None:
+            elif http.last_answer is not None:
                 ended_by = "complete"  # the client closed a stream after it had received all responses
         entry = {
             "startedDateTime": _iso_time(start_ns),

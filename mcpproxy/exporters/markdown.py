@@ -21,10 +21,10 @@ from analysis.rules.finding import Level
 from mcpproxy import __version__
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.importers.form import origin_of
-from mcpproxy.report.conversation import Conversation, ConversationItem, Times, whole_of
+from mcpproxy.report.conversation import Conversation, ConversationItem, Times, frames_below
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
-from mcpproxy.wording.cells import WHOLE
+from mcpproxy.wording.cells import UNLIMITED_WIDTH
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.units import duration, local_time, size
@@ -74,7 +74,7 @@ def collect_facts(path: Path) -> CaptureFacts:
     examination = CaptureCheck(path, CheckOptions())
     listed_findings: dict[ListedFinding, list[int]] = {}
     count = 0
-    for located_finding in chain.from_iterable(step_findings for _, step_findings in examination.to_end()):
+    for located_finding in chain.from_iterable(step_findings for _, step_findings in examination.examine_to_end()):
         count += 1
         finding = located_finding.finding
         key = ListedFinding(finding.level, finding.rule, str(finding.blames), sanitise(located_finding.text, 500))
@@ -110,7 +110,7 @@ class MarkdownExport:
             times: the form in which each message shows its time.
         """
         self._path, self._facts = path, facts
-        self._conversation = Conversation(fold, width=WHOLE, times=times, only=selection)
+        self._conversation = Conversation(fold, width=UNLIMITED_WIDTH, times=times, only=selection)
 
     @property
     def has_selected(self) -> bool:
@@ -128,7 +128,7 @@ class MarkdownExport:
 
     def _item_markdown(self, item: ConversationItem) -> str:
         line = _WIDE_GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(item)))
-        frames = whole_of(item.what)
+        frames = frames_below(item.content)
         if not frames:
             return f"<div>{html_code(line)}</div>\n\n"
         kind = "json" if all(frame.verdict.kind not in ("invalid", "unjudged") for frame in frames) else "text"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.message import InvalidMessage, Notification, Request, Response
 from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step
@@ -104,7 +104,7 @@ class TraceEventBuilder:
     def _on_message(self, context: MessageContext) -> None:
         """Draw a message; if it is a request, count it as waiting."""
         message = context.message
-        if isinstance(message, Request) and message.id.pairs:
+        if isinstance(message, Request) and message.id.is_answerable:
             size = len(message.frames[0].raw)
             self._waiting_sizes[message.seq, message.index] = size
             self._waiting_bytes += size
@@ -217,7 +217,7 @@ def _message_label(context: MessageContext) -> str:
         return attribute_text(message.method, 256)
     if isinstance(message, Response):
         return f"answer: {_call_name(context.request)}" if context.request is not None else "answer"
-    assert isinstance(message, Invalid)
+    assert isinstance(message, InvalidMessage)
     return message.reason
 
 

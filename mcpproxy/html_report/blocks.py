@@ -48,15 +48,15 @@ class Payloads:
         self.count = 0
         self.starts: list[int] = []
         """For each block, the number of its first payload."""
-        self._open: list[str] = []
+        self._open_payloads: list[str] = []
         self._characters = 0
         self._blocks: list[str] = []
 
     def add(self, text: str) -> int:
         """Add a payload; returns its number."""
-        if not self._open:
+        if not self._open_payloads:
             self.starts.append(self.count)
-        self._open.append(text)
+        self._open_payloads.append(text)
         self._characters += len(text)
         self.count += 1
         if self._characters >= BLOCK_CHARACTERS:
@@ -65,10 +65,10 @@ class Payloads:
 
     def elements(self) -> Iterator[str]:
         """Yields the blocks: `data-payloads-0` and so on. Call this after the last payload."""
-        if self._open:
+        if self._open_payloads:
             self._close()
         yield from self._blocks
 
     def _close(self) -> None:
-        self._blocks.append(packed(f"data-payloads-{len(self._blocks)}", self._open))
-        self._open, self._characters = [], 0
+        self._blocks.append(packed(f"data-payloads-{len(self._blocks)}", self._open_payloads))
+        self._open_payloads, self._characters = [], 0

@@ -3,34 +3,34 @@
 from collections.abc import Iterable
 from typing import Final
 
-FRAMES: Final = 100_000
+MAX_FRAMES: Final = 100_000
 """The maximum number of frames in the traffic table, for all captures together."""
-PAYLOAD_BYTES: Final = 32 << 20
+MAX_PAYLOAD_BYTES: Final = 32 << 20
 """The maximum size of all payloads before compression, in bytes."""
-FRAME_BYTES: Final = 256 << 10
+MAX_BYTES_PER_PAYLOAD: Final = 256 << 10
 """The maximum size of one payload, in bytes."""
-HEADS: Final = 20_000
+MAX_HTTP_HEADS: Final = 20_000
 """The maximum number of HTTP exchanges with the fields of their heads."""
-STDERR_LINES: Final = 20_000
-STDERR_CHARACTERS: Final = 1_000
+MAX_STDERR_LINES: Final = 20_000
+MAX_STDERR_CHARACTERS: Final = 1_000
 """The maximum length of one line, in characters."""
-SESSIONS: Final = 200
+MAX_SESSIONS: Final = 200
 """The maximum number of sessions in the start-up path."""
-LATENCIES: Final = 200
+MAX_LATENCIES: Final = 200
 """The maximum number of rows of latencies."""
-TOOLS: Final = 500
-CHANGES: Final = 200
-FINDINGS_OF_RULE: Final = 50
-PROOFS: Final = 3
+MAX_TOOLS: Final = 500
+MAX_TOOL_CHANGES: Final = 200
+MAX_FINDINGS_PER_RULE: Final = 50
+MAX_PROOFS: Final = 3
 """The maximum number of other records that are shown as proof of one finding."""
 EXCERPT_CELLS: Final = 240
 """The width of an excerpt of the bytes that prove a finding."""
-SLOWEST: Final = 10
-FIRST_ROWS: Final = 8
+MAX_SLOWEST_CALLS: Final = 10
+MAX_FIRST_ROWS: Final = 8
 """The maximum number of rows of findings, of slow calls and of abandoned calls on the first screen."""
 
 
-def level(sizes: Iterable[tuple[int, int]], budget: int) -> int:
+def largest_cut(sizes: Iterable[tuple[int, int]], budget: int) -> int:
     """Returns the largest limit for the size of an item at which all items fit together; smaller items stay whole.
 
     Args:

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-PLACE: Final = Path(__file__).parent / "page"
+SOURCE_FOLDER: Final = Path(__file__).parent / "page"
 """The folder with the sources of the page."""
 SCRIPTS: Final = (
     "elements.js",
@@ -46,12 +46,12 @@ def pieces(title: str, first_block: str, other_blocks: Iterable[str]) -> Iterato
         first_block: the block that the first screen needs; the screen is drawn before the other blocks are read.
         other_blocks: all other blocks.
     """
-    style, script = _text("style.css"), _script()
+    style, script = _source_text("style.css"), _script()
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src '{_policy_hash(script)}'; style-src '{_policy_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    start, middle, end = _text("skeleton.html").split("<!-- cut -->\n")
+    start, middle, end = _source_text("skeleton.html").split("<!-- cut -->\n")
     yield start.replace("{policy}", escape(policy, quote=True)).replace("{title}", escape(title))
     yield f"<style>{style}</style>\n"
     yield middle
@@ -64,14 +64,14 @@ def pieces(title: str, first_block: str, other_blocks: Iterable[str]) -> Iterato
 @cache
 def _script() -> str:
     """Returns all scripts, in one function so that they add no names to the window."""
-    sources = "\n".join(_text(f"{name}") for name in SCRIPTS)
+    sources = "\n".join(_source_text(f"{name}") for name in SCRIPTS)
     return f'"use strict";\n(() => {{\n{sources}\n}})();\n'
 
 
 @cache
-def _text(name: str) -> str:
-    return (PLACE / name).read_text("utf-8")
+def _source_text(name: str) -> str:
+    return (SOURCE_FOLDER / name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def _policy_hash(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -15,7 +15,7 @@ from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads, packed, plain
 from mcpproxy.html_report.overview import overview
 from mcpproxy.html_report.page import pieces
-from mcpproxy.html_report.proof import Findings
+from mcpproxy.html_report.proof import ReportFindings
 from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
@@ -24,10 +24,10 @@ from mcpproxy.wording.units import duration, nanoseconds, size, utc
 _NS: Final = 1_000
 
 
-class Report:
+class HtmlReport:
     """A report of captures."""
 
-    def __init__(self, rows: ReportRows, progress: Progress, frames: int = limits.FRAMES) -> None:
+    def __init__(self, rows: ReportRows, progress: Progress, frames: int = limits.MAX_FRAMES) -> None:
         """Read all captures.
 
         Args:
@@ -39,25 +39,25 @@ class Report:
             CaptureError: a capture cannot be read.
         """
         self.captures = rows.captures()
-        self.examined: list[CheckOutcome] = []
+        self.outcomes: list[CheckOutcome] = []
         """The outcome of the check of each capture."""
-        self.redacted: list[bool] = []
+        self.redacted_flags: list[bool] = []
         """For each capture, whether it is a redacted copy."""
-        self.left_out: list[str] = []
-        sizes = rows.sizes()
-        payload_limit = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
-        self._most = limits.level(sorted((capture.frames, 1) for capture in self.captures), frames)
+        self.omissions: list[str] = []
+        sizes = rows.frame_sizes()
+        payload_limit = min(limits.MAX_BYTES_PER_PAYLOAD, limits.largest_cut(sizes, limits.MAX_PAYLOAD_BYTES))
+        self._max_capture_frames = limits.largest_cut(sorted((capture.frames, 1) for capture in self.captures), frames)
         self._payloads = Payloads()
         self._traffic = Traffic(self._payloads, payload_limit)
-        self._findings = Findings(self._traffic)
+        self._findings = ReportFindings(self._traffic)
         self._progress = progress
-        self._read = 0
+        self._read_count = 0
         self.frames = sum(capture.frames for capture in self.captures)
-        last_records = [self._capture(number, capture) for number, capture in enumerate(self.captures)]
+        last_records = [self._read_capture(number, capture) for number, capture in enumerate(self.captures)]
         self._calls = _calls(rows, self.captures, last_records)
         self._stderr = _stderr(rows, self.captures)
-        self._overview = overview(rows, self.captures, self.redacted)
-        self._note_what_is_left_out(payload_limit, sizes, rows)
+        self._overview = overview(rows, self.captures, self.redacted_flags)
+        self._note_omissions(payload_limit, sizes, rows)
 
     @property
     def title(self) -> str:
@@ -77,7 +77,7 @@ class Report:
             "levels": dict(self._findings.levels),
             "findings": self._findings.as_objects(),
             "nothing": self._nothing_to_check(),
-            "left_out": self.left_out,
+            "left_out": self.omissions,
             "rows": len(traffic),
             "payloads": {"starts": self._payloads.starts, "count": self._payloads.count, "cut": traffic.cut},
         }
@@ -92,59 +92,60 @@ class Report:
 
     def _nothing_to_check(self) -> str:
         """Why the absence of findings proves nothing; empty if it proves something, or if there are findings."""
-        reasons = list(dict.fromkeys(outcome.nothing for outcome in self.examined))
-        return "" if self.findings or "" in reasons else "; ".join(reasons)
+        reasons = list(dict.fromkeys(outcome.nothing_reason for outcome in self.outcomes))
+        return "" if self.finding_count or "" in reasons else "; ".join(reasons)
 
     @property
-    def findings(self) -> int:
+    def finding_count(self) -> int:
         """How many findings there are."""
         return sum(self._findings.levels.values())
 
-    def _capture(self, number: int, row: CaptureRow) -> int:
+    def _read_capture(self, number: int, row: CaptureRow) -> int:
         """Read one capture; returns the number of the last record that has a row."""
         path = Path(row.path)
-        self._findings.begin()
+        self._findings.begin_capture()
         capture = Capture(path)
-        self.redacted.append("redacted_by" in capture.header.members)
+        self.redacted_flags.append("redacted_by" in capture.header.members)
         examination = CaptureCheck(path, CheckOptions())
         traffic = CaptureTraffic(self._traffic, number, examination.fold)
         # Other records may follow the last frame: how the streams, the server and the capture ended.
-        is_whole = row.frames <= self._most
-        for step, findings in examination.to_end():
+        is_whole = row.frames <= self._max_capture_frames
+        for step, findings in examination.examine_to_end():
             # Rows come first, because a finding is noted in the row of its frame.
             if step.end is not None:
                 traffic.finish(step, is_whole=is_whole)
-            elif is_whole or traffic.frames < self._most:
+            elif is_whole or traffic.frame_count < self._max_capture_frames:
                 traffic.on_step(step)
             for located in findings:
-                self._findings.add(number, located, examination)
-            self._read += step.record is not None
-            if not self._read % 1000:
-                self._progress(min(self._read, self.frames), self.frames)
-        self._findings.end(examination.ended)
-        self.examined.append(examination.ended)
-        if traffic.frames < row.frames:
-            omitted_count = row.frames - traffic.frames
+                self._findings.add_finding(number, located, examination)
+            self._read_count += step.record is not None
+            if not self._read_count % 1000:
+                self._progress(min(self._read_count, self.frames), self.frames)
+        self._findings.finish_capture(examination.outcome)
+        self.outcomes.append(examination.outcome)
+        if traffic.frame_count < row.frames:
+            omitted_count = row.frames - traffic.frame_count
             suffix = f" of {sanitise(path.name)}" if len(self.captures) > 1 else ""
-            self.left_out.append(
-                f"The traffic table has the first {traffic.frames:,} frames{suffix}; {omitted_count:,} are left out."
+            self.omissions.append(
+                f"The traffic table has the first {traffic.frame_count:,} frames{suffix}; "
+                f"{omitted_count:,} are left out."
             )
-        return traffic.last
+        return traffic.last_record
 
-    def _note_what_is_left_out(self, payload_limit: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
+    def _note_omissions(self, payload_limit: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
         cut_sizes = [(frame_size, count) for frame_size, count in sizes if frame_size > payload_limit]
         if cut_sizes:
             count, lost_bytes = (
                 sum(count for _, count in cut_sizes),
                 sum((frame_size - payload_limit) * count for frame_size, count in cut_sizes),
             )
-            self.left_out.append(
+            self.omissions.append(
                 f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(payload_limit)}, "
                 f"leaving out {size(lost_bytes)}; `mcpproxy show CAPTURE --frame N` prints all of it."
             )
-        line_count = rows.stderr_lines()
-        if line_count > limits.STDERR_LINES:
-            self.left_out.append(f"stderr has the first {limits.STDERR_LINES:,} of {line_count:,} lines.")
+        line_count = rows.stderr_line_count()
+        if line_count > limits.MAX_STDERR_LINES:
+            self.omissions.append(f"stderr has the first {limits.MAX_STDERR_LINES:,} of {line_count:,} lines.")
 
 
 def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last_records: Sequence[int]) -> dict[str, list[Any]]:
@@ -155,7 +156,7 @@ def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last_records: Seque
     )
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for number, capture in enumerate(captures):
-        for call in rows.calls(capture.id, last_records[number], limits.FRAMES):
+        for call in rows.calls(capture.id, last_records[number], limits.MAX_FRAMES):
             state = "abandoned" if call.is_abandoned else call.state
             late_text = "" if call.late_ms is None else f"{duration(nanoseconds(call.late_ms))} late"
             values = (
@@ -172,10 +173,10 @@ def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last_records: Seque
 def _stderr(rows: ReportRows, captures: Sequence[CaptureRow]) -> dict[str, list[Any]]:
     """Returns the lines of stderr, by column."""
     refs = {capture.id: number for number, capture in enumerate(captures)}
-    lines = rows.stderr(limits.STDERR_LINES, limits.STDERR_CHARACTERS)
+    lines = rows.stderr(limits.MAX_STDERR_LINES, limits.MAX_STDERR_CHARACTERS)
     return {
         "capture": [refs[line.capture] for line in lines],
         "seq": [line.seq for line in lines],
         "t": [line.t_ns // _NS for line in lines],
-        "text": [sanitise(line.line.rstrip("\r\n"), limits.STDERR_CHARACTERS) for line in lines],
+        "text": [sanitise(line.line.rstrip("\r\n"), limits.MAX_STDERR_CHARACTERS) for line in lines],
     }

@@ -74,4 +74,4 @@ class Faults:
         """Count what was missed as lost; the last step before the capture is closed."""
         for direction, missed in self.missed.items():
             if missed.frames or missed.bytes:
-                self._writer.write_off(Loss.of_fault(direction, missed.frames, missed.bytes))
+                self._writer.count_loss(Loss.of_fault(direction, missed.frames, missed.bytes))

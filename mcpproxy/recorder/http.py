@@ -127,18 +127,18 @@ class HttpRecorder:
         self._rewrites = "rewrite-location" in (opt_outs or ())
         self._own = Origin(parts.scheme, parts.hostname or "", parts.port)
         redactor = Redactor(load_key(config_directory(), tell), keep_path)
-        self.hash = redactor.hash
-        self.secret_hash: Callable[[bytes], str] | None = redactor.hash
+        self.hash = redactor.hash_secret
+        self.secret_hash: Callable[[bytes], str] | None = redactor.hash_secret
         """Makes the replacement for a secret in the text of a response; None to store the text as it is."""
         kept = frozenset(segment.encode() for segment in keep_path)
-        self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
-        self.redacted = FieldRedactor(redactor.hash, self.clean)
+        self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash_secret, kept))
+        self.redacted = FieldRedactor(redactor.hash_secret, self.clean)
         self.uri_key = lru_cache(TARGETS)(self._uri_key)
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns, tell)
         redactions = ["headers", "path", "query", *(["argv", "env"] if command else [])]
-        redactions += [] if redactor.lasting else ["key-not-kept"]
+        redactions += [] if redactor.is_key_permanent else ["key-not-kept"]
         upstream = url if url.startswith("unix:") else self.clean(url.encode())
         header = Header(
             "http",
@@ -147,9 +147,9 @@ class HttpRecorder:
             opt_outs or [],
             machine,
             name=self.name,
-            argv=redactor.command(list(command)) if command else None,
+            argv=redactor.redact_command(list(command)) if command else None,
             cwd=working_directory() if command else None,
-            env=redactor.environment(environment) if environment is not None else None,
+            env=redactor.redact_environment(environment) if environment is not None else None,
             upstream=upstream,
             public=None if public is None else self.clean(public.encode()),
             listen=listen,
@@ -188,7 +188,7 @@ class HttpRecorder:
         self._writing = asyncio.get_running_loop().create_task(self._write_behind())
 
     async def _write_behind(self) -> None:
-        write = wrap(self.writer.write)
+        write = wrap(self.writer.write_staged)
         while True:
             await self._dirty.wait()
             await asyncio.sleep(GATHER_S)
@@ -291,9 +291,9 @@ class HttpRecorder:
         self.faults.write_off()
 
         def closing() -> PendingRecord:
-            lost = self.writer.lost
+            lost = self.writer.total_loss
             totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
-            lost_in_all = {"records": lost.records, "bytes": lost.bytes}
+            lost_in_all = {"records": lost.record_count, "bytes": lost.byte_count}
             text = members(
                 ending=ending,
                 status=status,

@@ -71,7 +71,7 @@ class StderrTap:
             try:
                 self._writer.stage(entries)
                 self.waiting_since_ns = time.monotonic_ns()
-                self._writer.write()
+                self._writer.write_staged()
             except RecordingStopped:
                 return
             finally:

@@ -157,7 +157,7 @@ class Channel:
             first = self._writer.stage(entries)
             self._latest = (first, first + len(entries) - 1)
             self.waiting_since_ns = time.monotonic_ns()
-            self._writer.write()
+            self._writer.write_staged()
         except RecordingStopped:
             self._recorder.stop()
             raise StopRelaying from None
@@ -257,13 +257,13 @@ class Recorder(ProcessEvents):
         header = Header(
             "stdio",
             wall_ns,
-            ["argv", "env"] if redactor.lasting else ["argv", "env", "key-not-kept"],
+            ["argv", "env"] if redactor.is_key_permanent else ["argv", "env", "key-not-kept"],
             [*([] if fsync == "1s" else [f"fsync={fsync}"]), *(["keep-path"] if keep_path else [])],
             machine,
             name=self.name,
-            argv=redactor.command(argv),
+            argv=redactor.redact_command(argv),
             cwd=working_directory(),
-            env=redactor.environment(environment),
+            env=redactor.redact_environment(environment),
         )
         segment_bytes = min(SEGMENT_BYTES, ring_bytes // 4)
         self._file = CaptureFile(path, segment_bytes=segment_bytes, ring_bytes=ring_bytes)
@@ -353,12 +353,12 @@ class Recorder(ProcessEvents):
         self.faults.write_off()
 
         def closing() -> PendingRecord:
-            lost = self.writer.lost
+            lost = self.writer.total_loss
             totals = {
                 "c2s": {"frames": self.client.frames, "bytes": self.client.bytes},
                 "s2c": {"frames": self.server.frames, "bytes": self.server.bytes},
                 "stderr": {"bytes": self.stderr.bytes, "recorded": self.stderr.recorded},
-                "lost": {"records": lost.records, "bytes": lost.bytes},
+                "lost": {"records": lost.record_count, "bytes": lost.byte_count},
             }
             text = members(
                 ending=ending,

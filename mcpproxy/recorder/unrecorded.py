@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from stat import S_ISREG
 
-from captures.paths import home
+from captures.paths import user_home
 from captures.tuples import NamedTuple
 from mcpproxy.relay.processes import start_time
 
@@ -122,7 +122,7 @@ def notes() -> Iterator[Note]:
                 if note is None:
                     with suppress(OSError):
                         os.unlink(path)
-                elif of in (None, home()):
+                elif of in (None, user_home()):
                     yield note
 
 
@@ -153,7 +153,11 @@ def _is_own(folder: str) -> bool:
 
 def _write(note: Note) -> str | None:
     """Write a note where that is possible; returns its path."""
-    told = {**note._replace(why=note.why[:_MAX_REASON_CHARS])._asdict(), "start": start_time(note.pid), "home": home()}
+    told = {
+        **note._replace(why=note.why[:_MAX_REASON_CHARS])._asdict(),
+        "start": start_time(note.pid),
+        "home": user_home(),
+    }
     content, number = json.dumps(told).encode(), next(_numbers)
     for folder in _folders():
         path = os.path.join(folder, f"{_PREFIX}{note.pid}-{number}")

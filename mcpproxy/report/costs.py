@@ -10,7 +10,7 @@ from mcpproxy.wording.units import duration
 from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 80
-SHOWN: Final = 20
+MAX_LISTED_RULES: Final = 20
 """The maximum number of rules that are listed individually."""
 
 
@@ -30,11 +30,11 @@ def cost_lines(costs: Mapping[str, Cost], rule_ids: Collection[str], frames: int
     yield f"{count_text(frames, 'frame')} took {took}, measuring included; rules: {us_per_frame:.1f} µs a frame"
     if ranked:
         yield f"{'rule':<44}{'runs':>12}{'µs each':>10}{'share':>8}"
-    for id_, cost in ranked[:SHOWN]:
+    for id_, cost in ranked[:MAX_LISTED_RULES]:
         share = cost.ns / total_ns if total_ns else 0
         yield f"{id_:<44}{cost.calls:>12,}{cost.ns / cost.calls / 1000:>10.2f}{share:>8.1%}"
-    if len(ranked) > SHOWN:
-        other_costs = ranked[SHOWN:]
+    if len(ranked) > MAX_LISTED_RULES:
+        other_costs = ranked[MAX_LISTED_RULES:]
         count, ns = sum(cost.calls for _, cost in other_costs), sum(cost.ns for _, cost in other_costs)
         name = count_text(len(other_costs), "other rule")
         yield f"{name:<44}{count:>12,}{ns / count / 1000:>10.2f}{ns / total_ns if total_ns else 0:>8.1%}"

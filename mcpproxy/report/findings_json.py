@@ -11,7 +11,7 @@ from mcpproxy.wording.units import utc
 _LATEST_NS = 1 << 62
 
 
-def row(located: LocatedFinding) -> dict[str, Any]:
+def finding_row(located: LocatedFinding) -> dict[str, Any]:
     """Returns the members of one finding. Untrusted text is unchanged."""
     finding = located.finding
     return {
@@ -48,5 +48,5 @@ class JsonReporter(Reporter):
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
         """Yields the line of a finding."""
-        if not located.accepted:
-            yield json_line(row(located))
+        if not located.is_accepted:
+            yield json_line(finding_row(located))

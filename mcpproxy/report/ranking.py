@@ -13,12 +13,12 @@ from analysis.rules.finding import Blames, Impact, Level
 from captures.paths import SUFFIX
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
 from mcpproxy.wording.spans import Role, Span, Style
 
-LINES: Final = 5
+MAX_LISTED_RULES: Final = 5
 """The maximum number of rules that are listed: as many as people can read at a glance."""
-_LEAST: Final = 5
+_MIN_NAME_CELLS: Final = 5
 """The minimum width of a capture's name, in cells: its last four characters are random, and every command that reads
 captures accepts them as its name.
 """
@@ -38,7 +38,7 @@ class BrokenRule:
     """A broken rule: its first violation, its level, and its count."""
 
     def __init__(self, located: LocatedFinding, capture: int) -> None:
-        self.first = located
+        self.first_finding = located
         self.capture = capture
         """The position of its capture among all captures."""
         self.level = Level.NOTE
@@ -54,7 +54,7 @@ class BrokenRule:
     @property
     def rule(self) -> str:
         """The id of the rule."""
-        return self.first.finding.rule
+        return self.first_finding.finding.rule
 
     @property
     def impact(self) -> Impact:
@@ -72,51 +72,51 @@ class BrokenRule:
         return next(iter(self.sides)) if len(self.sides) == 1 else "several"
 
 
-class Ranking:
+class RuleRanking:
     """Ranks rules over all captures."""
 
     def __init__(self) -> None:
         self._rules: dict[str, BrokenRule] = {}
-        self._captures = 0
-        self._listed: set[tuple[str, int, str]] = set()
+        self._capture_count = 0
+        self._violations: set[tuple[str, int, str]] = set()
         """Rule, session and side of the findings in this capture."""
 
     def begin(self) -> None:
         """Begin the next capture."""
-        self._captures += 1
-        self._listed.clear()
+        self._capture_count += 1
+        self._violations.clear()
 
     def count_finding(self, located: LocatedFinding) -> None:
         """Count a finding."""
         finding = located.finding
-        self._rules.setdefault(finding.rule, BrokenRule(located, self._captures)).count_finding(located)
-        self._listed.add((finding.rule, finding.session, finding.blames))
+        self._rules.setdefault(finding.rule, BrokenRule(located, self._capture_count)).count_finding(located)
+        self._violations.add((finding.rule, finding.session, finding.blames))
 
     def finish(self, ended: CheckOutcome) -> None:
         """Count violations that are reported only the first time."""
         for key, count in ended.counts.items():
-            if key in self._listed:
+            if key in self._violations:
                 self._rules[key[0]].count += count - 1
 
-    def ranked(self) -> list[BrokenRule]:
+    def ranked_rules(self) -> list[BrokenRule]:
         """Returns all broken rules, in the order in which to fix them."""
-        return sorted(self._rules.values(), key=_weight)
+        return sorted(self._rules.values(), key=_rank_key)
 
     def lines(self, style: Style, width: int) -> Iterator[str]:
         """Yields the top of the ranking, a line for each rule, or nothing if there is no choice to make."""
         if len(self._rules) < 2:
             return
-        top_rules = self.ranked()[:LINES]
+        top_rules = self.ranked_rules()[:MAX_LISTED_RULES]
         longest = max(len(rule.impact_text) for rule in top_rules)
         heads = [_head(rank, rule, longest) for rank, rule in enumerate(top_rules, 1)]
-        widest = max(map(_cells, heads))
+        widest = max(map(_width, heads))
         for head, tail in zip(heads, self._tails(top_rules, widest, width), strict=True):
-            head_width = _cells(head)
+            head_width = _width(head)
             # If not everything fits, the side is dropped first, then the count: both are shown above.
             while tail and head_width + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
             text = "  ".join(tail)
-            gap = (widest + 2 if width >= WHOLE else width - cells(text)) - head_width
+            gap = (widest + 2 if width >= UNLIMITED_WIDTH else width - cells(text)) - head_width
             head.append(Span(" " * gap + text if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
@@ -125,17 +125,22 @@ class Ranking:
         columns = [
             [rule.side for rule in top_rules],
             [f"×{rule.count:,}" if rule.count > 1 else "" for rule in top_rules],
-            [f"frame {rule.first.finding.frame}" for rule in top_rules],
+            [f"frame {rule.first_finding.finding.frame}" for rule in top_rules],
         ]
-        if self._captures > 1:
+        if self._capture_count > 1:
             available = width - head_width - max(map(len, columns[-1])) - 4
-            columns.append([_end_of(rule.first.capture, max(_LEAST, min(available, width // 8))) for rule in top_rules])
-        yield from map(list, zip(*(_aligned(column) for column in columns if any(column)), strict=True))
+            columns.append(
+                [
+                    _name_end(rule.first_finding.capture, max(_MIN_NAME_CELLS, min(available, width // 8)))
+                    for rule in top_rules
+                ]
+            )
+        yield from map(list, zip(*(_padded(column) for column in columns if any(column)), strict=True))
 
 
-def _weight(rule: BrokenRule) -> tuple[int, ...]:
+def _rank_key(rule: BrokenRule) -> tuple[int, ...]:
     """Returns the sort key: worst impact, worst level and most findings first; then a cause before its consequences."""
-    return -rule.impact, -rule.level, -rule.count, rule.capture, rule.first.finding.frame
+    return -rule.impact, -rule.level, -rule.count, rule.capture, rule.first_finding.finding.frame
 
 
 def _head(rank: int, rule: BrokenRule, longest: int) -> list[Span]:
@@ -143,16 +148,16 @@ def _head(rank: int, rule: BrokenRule, longest: int) -> list[Span]:
     return [Span(f"{'' if rank > 1 else 'First':<5} {rank}  "), words, Span(f"  {rule.rule}")]
 
 
-def _cells(spans: list[Span]) -> int:
+def _width(spans: list[Span]) -> int:
     return sum(cells(span.text) for span in spans)
 
 
-def _aligned(column: list[str]) -> list[str]:
+def _padded(column: list[str]) -> list[str]:
     widest = max(map(cells, column))
     return [cell + " " * (widest - cells(cell)) for cell in column]
 
 
-def _end_of(capture: Path, width: int) -> str:
+def _name_end(capture: Path, width: int) -> str:
     """Returns the end of a capture's name, which is enough to name it in a command, in at most `width` cells."""
     name = sanitise(str(capture), None).removesuffix(SUFFIX)
     if len(name) <= width and cells(name) <= width:

@@ -9,8 +9,8 @@ from mcpproxy.wording.counts import count_text
 
 MAX_PLACES: Final = 3
 """The maximum number of places of a kind that the text names."""
-_NAMED: Final = 10
-_STAYING: Final = {
+_MAX_NAMED_FRAMES: Final = 10
+_STAYING_NOUNS: Final = {
     "phone-number": ("telephone number",),
     "iban": ("bank account (IBAN)", "bank accounts (IBAN)"),
     "mac-address": ("MAC address", "MAC addresses"),
@@ -40,10 +40,10 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
         width = max(len(kind) for kind in kinds) + 2
         yield f"  {'kind':<{width}}{'times':>7}  {'different':>9}  where"
         for kind, (count, distinct) in kinds.items():
-            yield f"  {sanitise(kind):<{width}}{count:>7,}  {distinct:>9,}  {_places(account, kind)}"
+            yield f"  {sanitise(kind):<{width}}{count:>7,}  {distinct:>9,}  {_places_text(account, kind)}"
     else:
         yield f"  {NOTHING_FOUND}"
-    yield from _not_searched(account)
+    yield from _not_searched_lines(account)
     share = account.bytes_kept / account.bytes_before if account.bytes_before else 1.0
     findings = (
         f"; {account.findings_kept:,} of {count_text(account.findings_before, 'finding')}"
@@ -55,15 +55,15 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
         for rule, count in rules.most_common():
             yield f"  the redaction {verb} {count_text(count, 'finding')} of {sanitise(rule)}"
     if account.changed_frames:
-        frames = ", ".join(map(str, account.changed_frames[:_NAMED])) + (
-            ", …" if len(account.changed_frames) > _NAMED else ""
+        frames = ", ".join(map(str, account.changed_frames[:_MAX_NAMED_FRAMES])) + (
+            ", …" if len(account.changed_frames) > _MAX_NAMED_FRAMES else ""
         )
         yield f"  no longer the same kind of message: {count_text(len(account.changed_frames), 'frame')} ({frames})"
     if kinds:
         yield f"  {REVIEW}"
 
 
-def _not_searched(account: RedactionAccount) -> Iterator[str]:
+def _not_searched_lines(account: RedactionAccount) -> Iterator[str]:
     """Yields what was not searched for everywhere, and what was not replaced piece by piece."""
     if account.left_out_values:
         values = count_text(account.left_out_values, "secret")
@@ -76,14 +76,16 @@ def _not_searched(account: RedactionAccount) -> Iterator[str]:
             yield f"  {count_text(count, 'frame')} not parsed: {reason}; {treatment}"
     for pattern in account.unmatched_patterns:
         yield f"  nothing matches --redact {sanitise(pattern, 60)}"
-    staying_texts = [count_text(account.personal_numbers.counts[kind], *nouns) for kind, nouns in _STAYING.items()]
+    staying_texts = [
+        count_text(account.personal_numbers.counts[kind], *nouns) for kind, nouns in _STAYING_NOUNS.items()
+    ]
     staying_texts = [text for text in staying_texts if not text.startswith("0 ")]
     if staying_texts:
         qualifier = "at least " if account.personal_numbers.is_partial else ""
         yield f"  {qualifier}{' and '.join(staying_texts)} stay; --personal replaces them"
 
 
-def _places(account: RedactionAccount, kind: str) -> str:
+def _places_text(account: RedactionAccount, kind: str) -> str:
     places = account.places_of(kind)
     place_list = ", ".join(sanitise(place, 60) for place, _ in places[:MAX_PLACES])
     return place_list + (f", and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else "")

@@ -36,10 +36,10 @@ def page() -> str:
     all_relations = relations()
     views = [relation for relation in all_relations if relation.is_view]
     tables = [relation for relation in all_relations if not relation.is_view]
-    return "\n".join([_OPENING, *_part("Views", views), *_part("Tables", tables)])
+    return "\n".join([_OPENING, *_part_lines("Views", views), *_part_lines("Tables", tables)])
 
 
-def _part(heading: str, relations: list[Relation]) -> Iterator[str]:
+def _part_lines(heading: str, relations: list[Relation]) -> Iterator[str]:
     yield f"## {heading}\n"
     yield f"| {heading.lower().removesuffix('s')} | one row per |\n|---|---|"
     for relation in relations:

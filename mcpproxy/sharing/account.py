@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from mcpproxy.sharing.json_places import Path as JsonPath
 from mcpproxy.sharing.redaction import Replacement
 from mcpproxy.sharing.staying import PersonalNumberCounter
@@ -101,6 +101,8 @@ def pointer_pattern(path: JsonPath, renamed: Mapping[str, str]) -> str:
     while path is not None:
         path, name_or_index = path
         steps.append(
-            "*" if isinstance(name_or_index, int) else step(renamed.get(name_or_index, name_or_index), _MAX_STEP_CHARS)
+            "*"
+            if isinstance(name_or_index, int)
+            else encode_step(renamed.get(name_or_index, name_or_index), _MAX_STEP_CHARS)
         )
     return "".join(f"/{name}" for name in reversed(steps))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from analysis.protocol.json_pointer import names
+from analysis.protocol.json_pointer import decode_steps
 from mcpproxy.sharing.json_places import Path, steps_of
 from mcpproxy.sharing.kinds import is_known_value
 from mcpproxy.sharing.kingfisher import Secret
@@ -58,7 +58,7 @@ def _parse_patterns(patterns: Iterable[str]) -> _Patterns:
             except re.error as error:
                 raise InvalidPattern(f"{pattern!r} is not a valid regular expression: {error}") from error
         elif pattern.startswith("/"):
-            parsed_patterns.pointers[pattern] = names(pattern)
+            parsed_patterns.pointers[pattern] = decode_steps(pattern)
         elif pattern:
             parsed_patterns.names[pattern] = pattern.lower()
         else:

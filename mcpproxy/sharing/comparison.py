@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from analysis.checking.checker import Rules
-from analysis.protocol.json_pointer import names, step
+from analysis.checking.checker import RuleSelection
+from analysis.protocol.json_pointer import decode_steps, encode_step
 from analysis.reading import Reading
 from analysis.rules.finding import Finding
 from captures.reader import Capture
@@ -29,12 +29,18 @@ def compare(original_findings: FindingCounts, copy: Path, account: RedactionAcco
         copy: the path of the copy.
         account: the account of the share.
     """
-    reading = Reading(iter(Capture(copy)), Rules())  # this process's lock on the copy must not make it a live capture
+    reading = Reading(
+        iter(Capture(copy)), RuleSelection()
+    )  # this process's lock on the copy must not make it a live capture
     copy_counts = finding_counts(finding for read_step in reading.to_end() for finding in read_step.findings)
     renamed = account.renamed_members  # names occur in pointers
     original_counts = Counter[tuple[str, int, str]]()
     for (rule, frame, pointer), count in original_findings.items():
-        copy_pointer = "".join(f"/{step(renamed.get(name, name))}" for name in names(pointer)) if renamed else pointer
+        copy_pointer = (
+            "".join(f"/{encode_step(renamed.get(name, name))}" for name in decode_steps(pointer))
+            if renamed
+            else pointer
+        )
         original_counts[rule, frame, copy_pointer] += count
     account.is_compared = True
     account.findings_before = original_counts.total()

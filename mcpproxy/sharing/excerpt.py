@@ -17,7 +17,7 @@ from captures.frame import Frame
 from captures.frames import stream_of
 from captures.reader import Capture
 from captures.record import Record
-from captures.repair import gap
+from captures.repair import gap_record
 from mcpproxy.sharing.records import KNOWN_TYPES
 
 _OPENING: Final = frozenset({"initialize", "notifications/initialized", "server/discover"})
@@ -93,7 +93,7 @@ def _gap(left_out_records: list[Record]) -> Record:
         counts["frames" if is_frame else "records"] += 1
         counts["bytes"] += record.members["size"] if record.rec in ("frame", "stderr") else 0
     first_record, last_record = left_out_records[0], left_out_records[-1]
-    return gap(
+    return gap_record(
         first_record.seq,
         last_record.seq,
         last_record.t_ns,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from captures.envelope import MAX_READER_JUDGED_BYTES, judge
 from captures.exact_judge import is_too_large_to_judge, nesting_depth
-from captures.limits import MAX_STRUCTURAL_CHARS, TOO_DEEP
+from captures.limits import MAX_JUDGED_DEPTH, MAX_STRUCTURAL_CHARS
 from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.sharing.fragments import secrets_in_fragment
 from mcpproxy.sharing.json_places import NotJson
@@ -25,7 +25,7 @@ _HARMLESS_LINE: Final = re.compile(
 ).fullmatch
 """Matches blank lines, and headers of the Language Server Protocol."""
 _JSON_PUNCTUATION: Final = frozenset('{}[]",')
-_PROBLEM_FORMATS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
+_PROBLEM_FORMATS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (MAX_JUDGED_DEPTH + 1) + b"%b")
 """Formats for a pseudonym, one for each problem to keep: not JSON, a byte order mark, not UTF-8, torn, and too deep."""
 
 
@@ -126,4 +126,4 @@ class FrameRedactor:
 def _why_unparsed(raw: bytes) -> str:
     if len(raw) > MAX_READER_JUDGED_BYTES:
         return "too large"
-    return "nested too deeply" if nesting_depth(raw) > TOO_DEEP else ""
+    return "nested too deeply" if nesting_depth(raw) > MAX_JUDGED_DEPTH else ""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 
 _TOKEN: Final = re.compile(
     r"[ \t\n\r]*+(?:"
@@ -59,7 +59,7 @@ def pointer_of(path: Path) -> str:
     steps: list[str] = []
     while path is not None:
         path, name_or_index = path
-        steps.append(step(str(name_or_index)))
+        steps.append(encode_step(str(name_or_index)))
     return "".join(f"/{name}" for name in reversed(steps))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from analysis.checking.checker import Rules
+from analysis.checking.checker import RuleSelection
 from analysis.filter import Filter
 from analysis.reading import Reading
 from captures.file import CaptureFile, choose_path, sync, unlock_and_close
@@ -124,7 +124,7 @@ def _write_copy(capture: Capture, source: Path, destination: Path, options: Shar
         FrameRedactor(redactor, keep_unparsed=options.keeps_unparsed),
         RecordRedactor(redactor, options.machine),
         account,
-        Reading(rules=Rules() if options.compares else None),
+        Reading(rules=RuleSelection() if options.compares else None),
         staying=None if options.replaces_personal_numbers else account.personal_numbers,
         is_unchanged=first_pass.is_unchanged,
     )
@@ -151,7 +151,7 @@ def _records(capture: Capture, options: ShareOptions, account: RedactionAccount)
         done_bytes += len(record.line) + 1
         options.progress(done_bytes, 2 * size)
         yield record
-    account.out_of_order_records = whole_records.dropped
+    account.out_of_order_records = whole_records.dropped_count
     if selection is not None:
         account.left_out_records, account.left_out_unknown_records = (
             selection.left_out_count,
@@ -169,7 +169,7 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
             if file.size or batch:
                 file.segment = max(file.segment, number - 1)
                 sync(file.fd)
-                unlock_and_close(file.next_segment(b"".join(batch)))
+                unlock_and_close(file.begin_next_segment(b"".join(batch)))
                 batch, size = [], 0
             else:
                 # Even if the ring deleted earlier segments, the first file of the copy has the name of the capture.

@@ -14,27 +14,33 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy.shipping.destination import MAX_SMALL_FILE_BYTES, CannotShip, StoredContent, StoredObject, unusable
+from mcpproxy.shipping.destination import (
+    MAX_SMALL_FILE_BYTES,
+    CannotShip,
+    StoredContent,
+    StoredObject,
+    unusable_file_error,
+)
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-PART: Final = 8 << 20
+PART_BYTES: Final = 8 << 20
 """The size of a part, in bytes. S3 accepts 10,000 parts, so a file can be 80 GB large."""
-AT_ONCE: Final = 3
+MAX_PARTS_IN_FLIGHT: Final = 3
 """The maximum number of parts that are in flight, and so in memory."""
-REQUEST: Final = timedelta(minutes=5)
+REQUEST_TIMEOUT: Final = timedelta(minutes=5)
 """The time limit of a request: enough for a part of 8 MiB at 30 kB/s."""
-_RETRIED: Final = timedelta(minutes=3)
-_CHUNK: Final = 1 << 20
-_METADATA: Final = "http://169.254.169.254"
+_RETRY_TIMEOUT: Final = timedelta(minutes=3)
+_CHUNK_BYTES: Final = 1 << 20
+_METADATA_ADDRESS: Final = "http://169.254.169.254"
 """The address from which machines of a cloud get credentials; it is tried last."""
 _NO_CREDENTIALS: Final = "no credentials were found, neither in the environment nor in files; set them and try again"
 _QUERY: Final = re.compile(r"\?[^\s\"')>]+")
-_TRIED: Final = re.compile(r"^Generic .{1,20} error: .* after ([0-9]+) retries, .*? - ")
+_RETRY_PREFIX: Final = re.compile(r"^Generic .{1,20} error: .* after ([0-9]+) retries, .*? - ")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
 _STATUS: Final = re.compile(r"status(?: code)?:? ([45][0-9]{2}[A-Za-z \t]{0,40})")
-_FROM_ENVIRONMENT: Final = (
+_CREDENTIAL_VARIABLES: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -43,7 +49,7 @@ _FROM_ENVIRONMENT: Final = (
 )
 
 
-class NoLibrary(CannotShip):
+class MissingLibrary(CannotShip):
     """The extra `ship` is not installed."""
 
 
@@ -61,11 +67,11 @@ class Bucket:
             import obstore
             from obstore import exceptions, store
         except ImportError as error:
-            raise NoLibrary(
+            raise MissingLibrary(
                 "an object store needs obstore, which is not installed; in your clone of mcpproxy, run: "
                 "pip install '.[ship]'"
             ) from error
-        self.shown = url
+        self.display_name = url
         self._obstore = obstore
         self._exceptions = exceptions
         with self._translated_errors("use", ""):
@@ -73,7 +79,7 @@ class Bucket:
             self._store: ObjectStore = from_url(
                 url,
                 client_options=_client_options(url),
-                retry_config={"retry_timeout": _RETRIED},
+                retry_config={"retry_timeout": _RETRY_TIMEOUT},
                 **_credentials(url),
             )
 
@@ -83,7 +89,7 @@ class Bucket:
     def put(self, name: str, file: Path) -> None:
         """Put a local file under a name, in parts if it is large."""
         with self._translated_errors("write", name):
-            self._obstore.put(self._store, name, file, chunk_size=PART, max_concurrency=AT_ONCE)
+            self._obstore.put(self._store, name, file, chunk_size=PART_BYTES, max_concurrency=MAX_PARTS_IN_FLIGHT)
 
     def write(self, name: str, data: bytes) -> None:
         """Put a small file under a name, in place of the file that has it."""
@@ -108,7 +114,7 @@ class Bucket:
             try:
                 response = self._obstore.get(self._store, name)
                 if response.meta["size"] > MAX_SMALL_FILE_BYTES:
-                    raise unusable(f"{self.shown}/{name}", "larger than any manifest")
+                    raise unusable_file_error(f"{self.display_name}/{name}", "larger than any manifest")
                 version_fields = {"e_tag": response.meta["e_tag"], "version": response.meta["version"]}
                 version = {name: value for name, value in version_fields.items() if value is not None}
                 return StoredContent(bytes(response.bytes()), version)
@@ -130,11 +136,11 @@ class Bucket:
                 return False
             if size not in (None, response.meta["size"]):
                 return False
-            for chunk in response.stream(min_chunk_size=_CHUNK):
+            for chunk in response.stream(min_chunk_size=_CHUNK_BYTES):
                 target.write(chunk)
             return True
 
-    def head(self, name: str, count: int) -> bytes | None:
+    def read_start(self, name: str, count: int) -> bytes | None:
         """The first bytes of a file, by a range request, or None if there is no file of this name."""
         with self._translated_errors("read", name):
             try:
@@ -170,25 +176,25 @@ class Bucket:
         try:
             yield
         except (self._exceptions.BaseError, OSError, ValueError) as error:
-            location = f"{self.shown}/{name}" if name else self.shown
+            location = f"{self.display_name}/{name}" if name else self.display_name
             raise CannotShip(f"cannot {what} {location}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
     """What went wrong, in one line, without signed addresses and response bodies."""
     text = str(error)
-    if _METADATA in text:
+    if _METADATA_ADDRESS in text:
         return _NO_CREDENTIALS
     if code := _CODE.search(text):
         return f"the store answered {code[1]}"
     if status := _STATUS.search(text):
         return f"the store answered {status[1]}"
-    first_line = _TRIED.sub(r"no answer after \1 retries: ", text.partition("\n")[0]).removesuffix(":").strip()
+    first_line = _RETRY_PREFIX.sub(r"no answer after \1 retries: ", text.partition("\n")[0]).removesuffix(":").strip()
     return _QUERY.sub("?…", first_line)[:300] or type(error).__name__
 
 
 def _client_options(url: str) -> dict[str, Any]:
-    options: dict[str, Any] = {"timeout": REQUEST}
+    options: dict[str, Any] = {"timeout": REQUEST_TIMEOUT}
     # An endpoint without TLS is named on purpose: a store on the same machine, or in a test.
     endpoints = [os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")]
     if url.startswith("s3:") and next(filter(None, endpoints), "").startswith("http://"):
@@ -201,7 +207,7 @@ def _credentials(url: str) -> dict[str, Any]:
 
     Returns no options if the environment has credentials, or boto3 is not installed.
     """
-    if not url.startswith("s3:") or any(os.environ.get(name) for name in _FROM_ENVIRONMENT):
+    if not url.startswith("s3:") or any(os.environ.get(name) for name in _CREDENTIAL_VARIABLES):
         return {}
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider

@@ -6,8 +6,8 @@ deleted last. A kill in between leaves files that no manifest names; a later com
 old.
 
 A capture that is shipped again after the compaction of its day has new files, and a manifest that does not count yet.
-`withdraw` then rewrites the files of the day without that capture, and the day's new manifest switches it back to its
-own files.
+`withdraw_capture` then rewrites the files of the day without that capture, and the day's new manifest switches it back
+to its own files.
 """
 
 import hashlib
@@ -19,37 +19,37 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.store.parquet_merge import CannotMerge, merge
-from analysis.store.table_export import NO_DAY
+from analysis.store.table_export import UNKNOWN_DAY
 from analysis.store.tables import TABLE_NAMES
 from mcpproxy.shipping.destination import BrokenFile, CannotShip, Destination, StoredContent
 from mcpproxy.shipping.manifest import (
-    CAPTURES,
-    COMPACT,
+    CAPTURES_TABLE,
+    COMPACT_PREFIX,
     MAX_COMPACTED_CAPTURES,
     RAW,
-    Day,
-    File,
+    DayManifest,
     Manifest,
-    day_at,
+    ShippedFile,
     day_name,
-    manifest_at,
-    name_of,
+    parse_name,
+    read_day_manifest,
+    read_manifest,
 )
 
-LEAST: Final = 4
+MIN_SINGLE_CAPTURES: Final = 4
 """The minimum number of captures with files of their own for a rewrite of their day, which copies the whole day."""
-LEFT_S: Final = 86_400
+MIN_LEFTOVER_AGE_S: Final = 86_400
 """The age, in seconds, from which a file that no manifest names counts as left by a kill; a younger file may be named
 soon."""
-_TRIES: Final = 5
+_MAX_TRIES: Final = 5
 
 
 class CompactionResult(NamedTuple):
     """What a compaction did to a day."""
 
-    before: int
+    files_before: int
     """The number of files before the compaction."""
-    after: int
+    files_after: int
     """The number of files after the compaction."""
 
 
@@ -60,25 +60,27 @@ def sha256_of(file: Path) -> str:
 
 
 def days_to_compact(before: str, destination: Destination) -> list[str]:
-    """The days older than `before` that may need compaction, the oldest first, without the unknown day.
+    """The days older than `files_before` that may need compaction, the oldest first, without the unknown day.
 
     Every capture has a file of the table `captures`, which is deleted after its other files. So this table shows which
     days have many captures with files of their own, and which have leftovers.
     """
     single_counts: Counter[str] = Counter()
     compact_counts: Counter[str] = Counter()
-    for entry in destination.entries(CAPTURES):
-        name = name_of(entry.name)
-        if name is not None and name.day != NO_DAY and name.day < before:
+    for entry in destination.entries(CAPTURES_TABLE):
+        name = parse_name(entry.name)
+        if name is not None and name.day != UNKNOWN_DAY and name.day < before:
             (compact_counts if name.capture is None else single_counts)[name.day] += 1
     return sorted(
         day
         for day in single_counts | compact_counts
-        if single_counts[day] >= LEAST or compact_counts[day] > 1 or (compact_counts[day] and single_counts[day])
+        if single_counts[day] >= MIN_SINGLE_CAPTURES
+        or compact_counts[day] > 1
+        or (compact_counts[day] and single_counts[day])
     )
 
 
-def compact(
+def compact_day(
     day: str, destination: Destination, folder: Path, report: Callable[[str], object] = lambda _: None
 ) -> CompactionResult | None:
     """Rewrite the files of a day; returns None if there is too little to do, or another machine has changed it.
@@ -94,9 +96,9 @@ def compact(
         BrokenFile: the manifest of the day is broken, or not mcpproxy's, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
-    day_manifest, stored_content = day_at(day, destination)
+    day_manifest, stored_content = read_day_manifest(day, destination)
     old_shipments = day_manifest.captures if day_manifest is not None else {}
-    manifests = _single(day, destination, report)
+    manifests = _single_manifests(day, destination, report)
     _delete_leftovers(day, day_manifest, manifests, destination)
     added_manifests = [
         manifest
@@ -108,19 +110,19 @@ def compact(
         if len(old_shipments) < MAX_COMPACTED_CAPTURES
         else []
     )
-    if len(added_manifests) < LEAST:
+    if len(added_manifests) < MIN_SINGLE_CAPTURES:
         return None
     single_files = [file for manifest in added_manifests for file in manifest.files if file.table != RAW]
     old_files = list(day_manifest.files) if day_manifest is not None else []
     shipments = {**old_shipments, **{manifest.capture: manifest.shipment for manifest in added_manifests}}
-    new_manifest = _rewrite(day, shipments, [*old_files, *single_files], [], destination, stored_content, folder)
+    new_manifest = _rewrite_day(day, shipments, [*old_files, *single_files], [], destination, stored_content, folder)
     if new_manifest is None:
         return None
-    _delete([*single_files, *(file for file in old_files if file not in new_manifest.files)], destination)
+    _delete_files([*single_files, *(file for file in old_files if file not in new_manifest.files)], destination)
     return CompactionResult(len(old_files) + len(single_files), len(new_manifest.files))
 
 
-def withdraw(day: str, capture: str, shipment: str, destination: Destination, folder: Path) -> bool:
+def withdraw_capture(day: str, capture: str, shipment: str, destination: Destination, folder: Path) -> bool:
     """Remove a capture from the files of its day if they contain another shipment of it; returns whether they did.
 
     Raises:
@@ -128,50 +130,52 @@ def withdraw(day: str, capture: str, shipment: str, destination: Destination, fo
         BrokenFile: the manifest of the day is broken, or not mcpproxy's, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
-    for _ in range(_TRIES):
-        day_manifest, stored_content = day_at(day, destination)
-        if day_manifest is None or not day_manifest.has_another(capture, shipment):
+    for _ in range(_MAX_TRIES):
+        day_manifest, stored_content = read_day_manifest(day, destination)
+        if day_manifest is None or not day_manifest.has_other_shipment(capture, shipment):
             return False
         shipments = {id_: other_shipment for id_, other_shipment in day_manifest.captures.items() if id_ != capture}
-        new_manifest = _rewrite(day, shipments, day_manifest.files, [capture], destination, stored_content, folder)
+        new_manifest = _rewrite_day(day, shipments, day_manifest.files, [capture], destination, stored_content, folder)
         if new_manifest is not None:
-            _delete([file for file in day_manifest.files if file not in new_manifest.files], destination)
+            _delete_files([file for file in day_manifest.files if file not in new_manifest.files], destination)
             return True
-    raise CannotShip(f"cannot write {destination.shown}/{day_name(day)}: other machines keep changing it; try again")
+    raise CannotShip(
+        f"cannot write {destination.display_name}/{day_name(day)}: other machines keep changing it; try again"
+    )
 
 
-def _rewrite(
+def _rewrite_day(
     day: str,
     shipments: dict[str, str],
-    files: Iterable[File],
+    files: Iterable[ShippedFile],
     excluded_captures: list[str],
     destination: Destination,
     stored_content: StoredContent | None,
     folder: Path,
-) -> Day | None:
+) -> DayManifest | None:
     """Put new files for a day, and its manifest; returns None if a file or the manifest has changed since."""
     files = list(files)
-    new_files: list[File] = []
+    new_files: list[ShippedFile] = []
     # Names depend on the shipments, as another machine may be deleting a file with the same rows, which an earlier
     # manifest named.
     shipment_lines = "".join(f"{capture} {shipments[capture]}\n" for capture in sorted(shipments))
     for table in dict.fromkeys(file.table for file in files):
-        with tempfile.TemporaryDirectory(prefix=COMPACT, dir=folder) as table_folder:
-            copies = _fetched([file for file in files if file.table == table], destination, Path(table_folder))
+        with tempfile.TemporaryDirectory(prefix=COMPACT_PREFIX, dir=folder) as table_folder:
+            copies = _fetch_copies([file for file in files if file.table == table], destination, Path(table_folder))
             if copies is None:
                 return None
             local_files, lost_files = copies
             # Lost files stay in the manifest, so that the machines of their captures ship the captures again.
             new_files += lost_files if shipments else []
             target = Path(table_folder, "compact.parquet")
-            rows = _merged(local_files, target, excluded_captures, destination) if local_files else 0
+            rows = _merge_copies(local_files, target, excluded_captures, destination) if local_files else 0
             if rows:
                 sha256 = sha256_of(target)
                 digest = hashlib.sha256(f"{sha256}\n{shipment_lines}".encode()).hexdigest()[:32]
-                name = f"{table}/day={day}/{COMPACT}{digest}.parquet"
-                new_files.append(File(table, name, target.stat().st_size, rows, sha256))
+                name = f"{table}/day={day}/{COMPACT_PREFIX}{digest}.parquet"
+                new_files.append(ShippedFile(table, name, target.stat().st_size, rows, sha256))
                 destination.put(name, target)
-    manifest = Day(day, shipments, tuple(new_files))
+    manifest = DayManifest(day, shipments, tuple(new_files))
     return manifest if destination.replace(day_name(day), manifest.encoded(), stored_content) else None
 
 
@@ -180,7 +184,9 @@ def _has_files(manifest: Manifest, destination: Destination) -> bool:
     return all(destination.size(file.name) == file.size for file in manifest.files if file.table != RAW)
 
 
-def _merged(local_files: dict[Path, File], target: Path, excluded_captures: list[str], destination: Destination) -> int:
+def _merge_copies(
+    local_files: dict[Path, ShippedFile], target: Path, excluded_captures: list[str], destination: Destination
+) -> int:
     """Write the rows of local copies into one file; returns the number of rows.
 
     Raises:
@@ -193,40 +199,44 @@ def _merged(local_files: dict[Path, File], target: Path, excluded_captures: list
             try:
                 merge([path], target)
             except CannotMerge as file_error:
-                location = f"{destination.shown}/{file.name}"
+                location = f"{destination.display_name}/{file.name}"
                 reason = str(file_error).replace(str(path), location)
                 raise BrokenFile(f"cannot compact {location}: {reason}; move it away, and ship again") from error
         folder = next(iter(local_files.values())).name.rpartition("/")[0]
         raise BrokenFile(
-            f"cannot compact {destination.shown}/{folder}: its files do not go together: {error}"
+            f"cannot compact {destination.display_name}/{folder}: its files do not go together: {error}"
         ) from error
 
 
-def _fetched(files: list[File], destination: Destination, folder: Path) -> tuple[dict[Path, File], list[File]] | None:
+def _fetch_copies(
+    files: list[ShippedFile], destination: Destination, folder: Path
+) -> tuple[dict[Path, ShippedFile], list[ShippedFile]] | None:
     """Returns local copies of files, and the compacted files that are gone or broken, which no machine replaces.
 
     Returns None if another file does not match its manifest, because it is being replaced or deleted.
     """
-    local_files: dict[Path, File] = {}
+    local_files: dict[Path, ShippedFile] = {}
     lost_files = []
     for number, file in enumerate(files):
         path = folder / f"{number}.parquet"
         if destination.fetch(file.name, path, file.size) and sha256_of(path) == file.sha256:
             local_files[path] = file
-        elif f"/{COMPACT}" in file.name:
+        elif f"/{COMPACT_PREFIX}" in file.name:
             lost_files.append(file)
         else:
             return None
     return local_files, lost_files
 
 
-def _delete(files: Iterable[File], destination: Destination) -> None:
+def _delete_files(files: Iterable[ShippedFile], destination: Destination) -> None:
     """Delete files, those of the table `captures` last, because they show which files a kill has left."""
-    for file in sorted(files, key=lambda file: file.table == CAPTURES):
+    for file in sorted(files, key=lambda file: file.table == CAPTURES_TABLE):
         destination.delete(file.name)
 
 
-def _delete_leftovers(day: str, day_manifest: Day | None, manifests: list[Manifest], destination: Destination) -> None:
+def _delete_leftovers(
+    day: str, day_manifest: DayManifest | None, manifests: list[Manifest], destination: Destination
+) -> None:
     """Delete files that a killed compaction left, because no manifest named them yet or it had just replaced them."""
     named_files = {file.name for file in day_manifest.files} if day_manifest is not None else set()
     shipments = day_manifest.captures if day_manifest is not None else {}
@@ -239,23 +249,23 @@ def _delete_leftovers(day: str, day_manifest: Day | None, manifests: list[Manife
     }
     leftovers = [
         entry.name
-        for table in sorted(TABLE_NAMES, key=lambda table: table == CAPTURES)
+        for table in sorted(TABLE_NAMES, key=lambda table: table == CAPTURES_TABLE)
         for entry in destination.entries(f"{table}/day={day}")
-        if entry.modified_s < time.time() - LEFT_S
-        and (entry.name in replaced_files or name_of(entry.name) == (table, day, None))
+        if entry.modified_s < time.time() - MIN_LEFTOVER_AGE_S
+        and (entry.name in replaced_files or parse_name(entry.name) == (table, day, None))
         and entry.name not in named_files
     ]
     for name in leftovers:
         destination.delete(name)
 
 
-def _single(day: str, destination: Destination, report: Callable[[str], object]) -> list[Manifest]:
+def _single_manifests(day: str, destination: Destination, report: Callable[[str], object]) -> list[Manifest]:
     """The manifests of the captures that have files of their own on a day, in the order of their ids."""
-    names = [name_of(entry.name) for entry in destination.entries(f"{CAPTURES}/day={day}")]
+    names = [parse_name(entry.name) for entry in destination.entries(f"{CAPTURES_TABLE}/day={day}")]
     manifests = []
     for id_ in sorted({name.capture for name in names if name is not None and name.capture is not None}):
         try:
-            manifest = manifest_at(id_, destination)
+            manifest = read_manifest(id_, destination)
         except BrokenFile as error:
             report(str(error))
             continue

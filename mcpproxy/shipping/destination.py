@@ -21,7 +21,7 @@ class BrokenFile(CaptureError):
     """A file at the destination is broken, or not mcpproxy's; only work that needs it fails. The text names it."""
 
 
-def unusable(location: object, problem: str) -> BrokenFile:
+def unusable_file_error(location: object, problem: str) -> BrokenFile:
     """Returns the error for a file that `ship` would not have put there."""
     return BrokenFile(f"cannot use {location}: it is {problem}; move it away, and ship again")
 
@@ -52,7 +52,7 @@ class Destination(Protocol):
     of this name cannot be read or written.
     """
 
-    shown: str
+    display_name: str
     """The name of the destination in messages."""
 
     def put(self, name: str, file: Path) -> None:

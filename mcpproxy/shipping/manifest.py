@@ -13,29 +13,29 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from analysis.store.table_export import NO_DAY
+from analysis.store.table_export import UNKNOWN_DAY
 from mcpproxy.shipping.destination import BrokenFile, Destination, StoredContent
 
-FORMAT: Final = 1
+FORMAT_VERSION: Final = 1
 RAW: Final = "raw"
 """The name in manifests, in place of a table's, for the files of the captures themselves."""
-DAYS: Final = "_days"
-CAPTURES: Final = "captures"
+DAYS_FOLDER: Final = "_days"
+CAPTURES_TABLE: Final = "captures"
 """The table in which every capture has a row."""
-COMPACT: Final = "compact-"
+COMPACT_PREFIX: Final = "compact-"
 """The prefix of the names of a compacted day's files."""
 MAX_COMPACTED_CAPTURES: Final = 100_000
 """The maximum number of captures in a compacted day, so that its manifest stays far below `MAX_SMALL_FILE_BYTES`."""
 _ID: Final = "[0-9a-f]{32}"
 _SHIPMENT: Final = "[0-9a-f]{16}"
-_DAY: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY}"
+_DAY: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{UNKNOWN_DAY}"
 _NAME: Final = re.compile(
     rf"(?P<table>[a-z_]{{1,40}})/day=(?P<day>{_DAY})/"
-    rf"((?P<capture>{_ID})(-{_SHIPMENT})?((?P<raw>(\.[0-9]{{1,9}})?\.mcpcap)|\.parquet)|{COMPACT}{_ID}\.parquet)"
+    rf"((?P<capture>{_ID})(-{_SHIPMENT})?((?P<raw>(\.[0-9]{{1,9}})?\.mcpcap)|\.parquet)|{COMPACT_PREFIX}{_ID}\.parquet)"
 )
 
 
-class Name(NamedTuple):
+class FileName(NamedTuple):
     """The parts of a file's name."""
 
     table: str
@@ -45,7 +45,7 @@ class Name(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ShippedFile:
     """A file of the data set."""
 
     table: str
@@ -83,25 +83,25 @@ class Manifest:
     state: ShippedState
     is_damaged: bool
     """Whether the capture is damaged, and the files contain only its intact part."""
-    files: tuple[File, ...]
+    files: tuple[ShippedFile, ...]
     replaced: tuple[str, ...] = ()
     """The names of an earlier shipment's files that may still be there."""
 
     def encoded(self) -> bytes:
         """The text of the manifest."""
-        return _encoded({"format": FORMAT, **asdict(self)})
+        return _encoded({"format": FORMAT_VERSION, **asdict(self)})
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DayManifest:
     """The captures of one day, together in one file for each table."""
 
     day: str
     captures: dict[str, str]
     """The shipment of each capture in the files, by its id."""
-    files: tuple[File, ...]
+    files: tuple[ShippedFile, ...]
 
-    def has_another(self, capture: str, shipment: str) -> bool:
+    def has_other_shipment(self, capture: str, shipment: str) -> bool:
         """Whether the files contain a different shipment of a capture."""
         return self.captures.get(capture, shipment) != shipment
 
@@ -109,16 +109,21 @@ class Day:
         """The text of the manifest."""
         shipments = [{"capture": capture, "shipment": self.captures[capture]} for capture in sorted(self.captures)]
         return _encoded(
-            {"format": FORMAT, "day": self.day, "captures": shipments, "files": [asdict(file) for file in self.files]}
+            {
+                "format": FORMAT_VERSION,
+                "day": self.day,
+                "captures": shipments,
+                "files": [asdict(file) for file in self.files],
+            }
         )
 
 
-def name_of(text: str) -> Name | None:
+def parse_name(text: str) -> FileName | None:
     """The parts of a file's name, or None if `ship` gives no file such a name."""
     name = _NAME.fullmatch(text)
     if name is None or (name["table"] == RAW) != (name["raw"] is not None):
         return None
-    return Name(name["table"], name["day"], name["capture"])
+    return FileName(name["table"], name["day"], name["capture"])
 
 
 def manifest_name(capture: str) -> str:
@@ -128,10 +133,10 @@ def manifest_name(capture: str) -> str:
 
 def day_name(day: str) -> str:
     """The name of a day's manifest."""
-    return f"{DAYS}/{day}.json"
+    return f"{DAYS_FOLDER}/{day}.json"
 
 
-def manifest_at(capture: str, destination: Destination) -> Manifest | None:
+def read_manifest(capture: str, destination: Destination) -> Manifest | None:
     """The manifest of a capture at a destination, if there is one.
 
     Raises:
@@ -141,11 +146,11 @@ def manifest_at(capture: str, destination: Destination) -> Manifest | None:
     return (
         None
         if stored_content is None
-        else manifest_of(stored_content.data, capture, f"{destination.shown}/{manifest_name(capture)}")
+        else parse_manifest(stored_content.data, capture, f"{destination.display_name}/{manifest_name(capture)}")
     )
 
 
-def day_at(day: str, destination: Destination) -> tuple[Day | None, StoredContent | None]:
+def read_day_manifest(day: str, destination: Destination) -> tuple[DayManifest | None, StoredContent | None]:
     """The manifest of a day at a destination, if there is one, and its content as read, for `replace`.
 
     Raises:
@@ -153,11 +158,13 @@ def day_at(day: str, destination: Destination) -> tuple[Day | None, StoredConten
     """
     stored_content = destination.read(day_name(day))
     return (
-        None if stored_content is None else day_of(stored_content.data, day, f"{destination.shown}/{day_name(day)}")
+        None
+        if stored_content is None
+        else parse_day_manifest(stored_content.data, day, f"{destination.display_name}/{day_name(day)}")
     ), stored_content
 
 
-def manifest_of(data: bytes, capture: str, location: str) -> Manifest:
+def parse_manifest(data: bytes, capture: str, location: str) -> Manifest:
     """Parse the manifest of a capture; `location` names it in errors.
 
     Raises:
@@ -172,20 +179,20 @@ def manifest_of(data: bytes, capture: str, location: str) -> Manifest:
         names = [file.name for file in files]
         if (
             _text(values["capture"], _ID) != capture
-            or any(name_of(name) != (file.table, day, capture) for name, file in zip(names, files, strict=True))
-            or any((name := name_of(text)) is None or name.capture != capture for text in replaced)
+            or any(parse_name(name) != (file.table, day, capture) for name, file in zip(names, files, strict=True))
+            or any((name := parse_name(text)) is None or name.capture != capture for text in replaced)
             or not {*names}.isdisjoint(replaced)
             or any(file.table == RAW for file in files) != state.raw
-            or all(file.table != CAPTURES for file in files)
+            or all(file.table != CAPTURES_TABLE for file in files)
         ):
             raise ValueError
         shipment = _text(values["shipment"], _SHIPMENT)
         return Manifest(capture, shipment, day, state, _flag(values["is_damaged"]), files, replaced)
     except (KeyError, TypeError, ValueError) as error:
-        raise _unknown(location) from error
+        raise _unknown_manifest_error(location) from error
 
 
-def day_of(data: bytes, day: str, location: str) -> Day:
+def parse_day_manifest(data: bytes, day: str, location: str) -> DayManifest:
     """Parse the manifest of a day; `location` names it in errors.
 
     Raises:
@@ -197,13 +204,13 @@ def day_of(data: bytes, day: str, location: str) -> Day:
         files = _files(values["files"])
         if (
             _text(values["day"], _DAY) != day
-            or any(name_of(file.name) != (file.table, day, None) for file in files)
-            or (captures and all(file.table != CAPTURES for file in files))
+            or any(parse_name(file.name) != (file.table, day, None) for file in files)
+            or (captures and all(file.table != CAPTURES_TABLE for file in files))
         ):
             raise ValueError
-        return Day(day, captures, files)
+        return DayManifest(day, captures, files)
     except (KeyError, TypeError, ValueError) as error:
-        raise _unknown(location) from error
+        raise _unknown_manifest_error(location) from error
 
 
 def _state(values: dict[str, Any]) -> ShippedState:
@@ -217,9 +224,9 @@ def _state(values: dict[str, Any]) -> ShippedState:
     )
 
 
-def _files(values: list[dict[str, Any]]) -> tuple[File, ...]:
+def _files(values: list[dict[str, Any]]) -> tuple[ShippedFile, ...]:
     return tuple(
-        File(
+        ShippedFile(
             table=_text(file["table"]),
             name=_text(file["name"]),
             size=_count(file["size"]),
@@ -256,13 +263,13 @@ def _decoded(data: bytes, location: str) -> dict[str, Any]:
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
-        raise _unknown(location) from None
+        raise _unknown_manifest_error(location) from None
     if not isinstance(values, dict) or type(values.get("format")) is not int:
-        raise _unknown(location)
-    if values["format"] > FORMAT:
+        raise _unknown_manifest_error(location)
+    if values["format"] > FORMAT_VERSION:
         raise BrokenFile(f"cannot read {location}: a later version of mcpproxy wrote it; update mcpproxy")
     return values
 
 
-def _unknown(location: str) -> BrokenFile:
+def _unknown_manifest_error(location: str) -> BrokenFile:
     return BrokenFile(f"cannot read {location}: it is not a manifest of mcpproxy; move it away, and ship again")

@@ -14,7 +14,7 @@ from mcpproxy.shipping.destination import CannotShip, Destination
 
 SCHEMES: Final = ("s3", "gs", "az")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_PLACE: Final = re.compile(r"[A-Za-z0-9._-]+(/[^/?#@]+)*/?")
+_BUCKET_PATH: Final = re.compile(r"[A-Za-z0-9._-]+(/[^/?#@]+)*/?")
 
 
 def problem_of(text: str) -> str | None:
@@ -32,13 +32,13 @@ def problem_of(text: str) -> str | None:
         return (
             f"DEST begins with {url[1]}://, which is unknown: name a directory, or s3://BUCKET/PREFIX, gs:// or az://"
         )
-    if not _PLACE.fullmatch(url[2]):
+    if not _BUCKET_PATH.fullmatch(url[2]):
         return f"DEST is not {url[1]}://BUCKET/PREFIX; credentials and other settings come from the environment"
     return None
 
 
 @contextmanager
-def opened(text: str) -> Iterator[Destination]:
+def opened_destination(text: str) -> Iterator[Destination]:
     """Yields a destination, and closes it afterwards.
 
     Raises:
@@ -59,7 +59,7 @@ def opened(text: str) -> Iterator[Destination]:
 
 
 @contextmanager
-def alone(text: str, state: Path) -> Iterator[None]:
+def exclusive_lock(text: str, state: Path) -> Iterator[None]:
     """Keep other processes of this user from shipping to the same destination.
 
     Args:

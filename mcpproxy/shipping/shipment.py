@@ -25,13 +25,21 @@ from captures.listing import segment_number, segments
 from captures.paths import SUFFIX, segment_path
 from captures.reader import Capture
 from mcpproxy.sharing import ShareOptions, redacted_copy
-from mcpproxy.shipping.compaction import sha256_of, withdraw
+from mcpproxy.shipping.compaction import sha256_of, withdraw_capture
 from mcpproxy.shipping.destination import Destination
-from mcpproxy.shipping.manifest import RAW, File, Manifest, ShippedState, day_at, manifest_at, manifest_name
+from mcpproxy.shipping.manifest import (
+    RAW,
+    Manifest,
+    ShippedFile,
+    ShippedState,
+    manifest_name,
+    read_day_manifest,
+    read_manifest,
+)
 
-_TAIL: Final = 1 << 20
+_TAIL_BYTES: Final = 1 << 20
 """The number of bytes at the end of a capture that are searched for its last record."""
-_LAST: Final = re.compile(rb'(?:^|\n)\{"seq":([0-9]{1,18}),[^\n]*\n\Z')
+_LAST_RECORD: Final = re.compile(rb'(?:^|\n)\{"seq":([0-9]{1,18}),[^\n]*\n\Z')
 
 
 class CaptureChanged(CaptureError):
@@ -55,10 +63,10 @@ class ShipOptions:
 
 
 class ShipmentResult(NamedTuple):
-    """What `ship` did with a capture."""
+    """What `ship_capture` did with a capture."""
 
     manifest: Manifest
-    put: tuple[File, ...]
+    put_files: tuple[ShippedFile, ...]
     """The files that were put; empty if the destination already had this state."""
 
 
@@ -66,14 +74,14 @@ class ShippedListing:
     """The sizes of the files at a destination, listed folder by folder."""
 
     def __init__(self, destination: Destination) -> None:
-        self._to = destination
+        self._destination = destination
         self._sizes: dict[str, dict[str, int]] = {}
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes when its folder was listed, or None if it was not there."""
         folder = name.rpartition("/")[0]
         if folder not in self._sizes:
-            self._sizes[folder] = {entry.name: entry.size for entry in self._to.entries(folder)}
+            self._sizes[folder] = {entry.name: entry.size for entry in self._destination.entries(folder)}
         return self._sizes[folder].get(name)
 
     def forget(self) -> None:
@@ -81,7 +89,7 @@ class ShippedListing:
         self._sizes.clear()
 
 
-def ship(
+def ship_capture(
     path: Path,
     id_: str,
     options: ShipOptions,
@@ -112,24 +120,24 @@ def ship(
         return None
     listing = listing or ShippedListing(destination)
     state = state_of(files, options)
-    old_manifest = manifest_at(id_, destination)
+    old_manifest = read_manifest(id_, destination)
     if (
         old_manifest is not None
         and old_manifest.state == state
         and is_current(old_manifest, destination)
-        and _is_there(old_manifest, destination, listing)
+        and _is_complete_now(old_manifest, destination, listing)
     ):
-        return ShipmentResult(_tidy(old_manifest, destination, listing), ())
+        return ShipmentResult(_delete_replaced(old_manifest, destination, listing), ())
     try:
-        manifest, local_files = _made(path, id_, state, options, old_manifest, folder)
+        manifest, local_files = _write_files(path, id_, state, options, old_manifest, folder)
         if state_of(segments(path), options) != state:
             raise CaptureChanged(f"{path} changed while it was read; the next run ships it")
         listing.forget()
         for name, file in local_files.items():
             destination.put(name, file)
         destination.write(manifest_name(id_), manifest.encoded())
-        withdraw(manifest.day, id_, manifest.shipment, destination, folder)
-        return ShipmentResult(_tidy(manifest, destination, listing), manifest.files)
+        withdraw_capture(manifest.day, id_, manifest.shipment, destination, folder)
+        return ShipmentResult(_delete_replaced(manifest, destination, listing), manifest.files)
     finally:
         for leftover in folder.iterdir():
             shutil.rmtree(leftover, ignore_errors=True)
@@ -146,8 +154,8 @@ def state_of(files: Iterable[Path], options: ShipOptions) -> ShippedState:
         try:
             with file.open("rb") as stream:
                 size = stream.seek(0, os.SEEK_END)
-                stream.seek(max(0, size - _TAIL))
-                match = _LAST.search(stream.read(_TAIL))
+                stream.seek(max(0, size - _TAIL_BYTES))
+                match = _LAST_RECORD.search(stream.read(_TAIL_BYTES))
         except OSError as error:
             raise CaptureError(f"cannot read {file}: {error.strerror}") from error
         sizes.append((segment_number(file), size))
@@ -159,11 +167,11 @@ def state_of(files: Iterable[Path], options: ShipOptions) -> ShippedState:
 
 def is_current(manifest: Manifest, destination: Destination) -> bool:
     """Whether readers see this shipment: a kill can leave the day's manifest with an older one."""
-    day, _ = day_at(manifest.day, destination)
-    return day is None or not day.has_another(manifest.capture, manifest.shipment)
+    day, _ = read_day_manifest(manifest.day, destination)
+    return day is None or not day.has_other_shipment(manifest.capture, manifest.shipment)
 
 
-def _is_there(manifest: Manifest, destination: Destination, listing: ShippedListing) -> bool:
+def _is_complete_now(manifest: Manifest, destination: Destination, listing: ShippedListing) -> bool:
     """As `is_complete`, but looks up single files only if the listing lacks one, as another machine may have put it."""
     return is_complete(manifest, destination, listing.size) or is_complete(manifest, destination)
 
@@ -177,16 +185,16 @@ def is_complete(manifest: Manifest, destination: Destination, size: Callable[[st
         size: returns the size of a file in bytes; by default, the destination is asked.
     """
     size = size or destination.size
-    day, _ = day_at(manifest.day, destination)
+    day, _ = read_day_manifest(manifest.day, destination)
     files = manifest.files
     if day is not None and manifest.capture in day.captures:
-        if day.has_another(manifest.capture, manifest.shipment):
+        if day.has_other_shipment(manifest.capture, manifest.shipment):
             return False
         files = (*day.files, *(file for file in files if file.table == RAW))
     return all(size(file.name) == file.size for file in files)
 
 
-def _made(
+def _write_files(
     path: Path, id_: str, state: ShippedState, options: ShipOptions, old_manifest: Manifest | None, folder: Path
 ) -> tuple[Manifest, dict[str, Path]]:
     """Write the files of a shipment; returns its manifest, and the local file of each name."""
@@ -216,7 +224,7 @@ def _made(
         raise refusal
     is_damaged = is_damaged or any(loss.damage for loss in export_result.losses)
     day = export_result.files[0].path.parent.name.partition("=")[2]
-    shipment = _shipment(id_, state, old_manifest)
+    shipment = _shipment_id(id_, state, old_manifest)
     stem = id_ if old_manifest is None else f"{id_}-{shipment}"
     local_files = {f"{file.table}/day={day}/{stem}.parquet": file.path for file in export_result.files}
     rows = {file.path: file.rows for file in export_result.files}
@@ -224,7 +232,7 @@ def _made(
         for segment in segments(source):
             local_files[segment_path(f"{RAW}/day={day}/{stem}{SUFFIX}", segment_number(segment))] = segment
     files = tuple(
-        File(name.partition("/")[0], name, file.stat().st_size, rows.get(file), sha256_of(file))
+        ShippedFile(name.partition("/")[0], name, file.stat().st_size, rows.get(file), sha256_of(file))
         for name, file in local_files.items()
     )
     replaced = () if old_manifest is None else (*old_manifest.replaced, *(file.name for file in old_manifest.files))
@@ -243,14 +251,14 @@ def _machine(path: Path, options: ShipOptions) -> tuple[str, bool] | None:
     return None if tag is None else (tag, False)
 
 
-def _shipment(id_: str, state: ShippedState, old_manifest: Manifest | None) -> str:
+def _shipment_id(id_: str, state: ShippedState, old_manifest: Manifest | None) -> str:
     """Returns an id for a shipment: the same for each try, and different from the ids of all completed shipments."""
     if old_manifest is None:
         return os.urandom(8).hex()
     return hashlib.sha256(f"{id_} {old_manifest.shipment} {state}".encode()).hexdigest()[:16]
 
 
-def _tidy(manifest: Manifest, destination: Destination, listing: ShippedListing) -> Manifest:
+def _delete_replaced(manifest: Manifest, destination: Destination, listing: ShippedListing) -> Manifest:
     """Delete the files of the earlier shipment; returns the manifest that no longer lists them, which is put, too."""
     if not manifest.replaced:
         return manifest

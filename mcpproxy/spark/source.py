@@ -37,9 +37,9 @@ from pyspark.sql.types import StructType
 from analysis.store.batches import CaptureLoader
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.sanitise import sanitise
-from mcpproxy.spark import places
-from mcpproxy.spark.places import RemoteCapture, StorageUnreachable
-from mcpproxy.spark.schema import ERRORS, TABLES, schema
+from mcpproxy.spark import locations
+from mcpproxy.spark.locations import RemoteCapture, StorageUnreachable
+from mcpproxy.spark.schema import ERRORS_TABLE, TABLES, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ MAX_CAPTURES_PER_PARTITION: Final = 64
 _MAX_ERROR_CHARS: Final = 2000
 
 # The test that each filter applies to the value that all rows of a capture share; a comparison with NULL is never true.
-_ASKED: Final[dict[type, Callable[[Any, Any], bool]]] = {
+_FILTER_TESTS: Final[dict[type, Callable[[Any, Any], bool]]] = {
     EqualTo: lambda own, value: own is not None and own == value,
     EqualNullSafe: lambda own, value: own == value,
     GreaterThan: lambda own, value: own is not None and own > value,
@@ -63,19 +63,19 @@ _ASKED: Final[dict[type, Callable[[Any, Any], bool]]] = {
     IsNull: lambda own, _: own is None,
     IsNotNull: lambda own, _: own is not None,
 }
-_OWN: Final[dict[str, Callable[[RemoteCapture], str | date | None]]] = {
+_CAPTURE_VALUES: Final[dict[str, Callable[[RemoteCapture], str | date | None]]] = {
     "capture": lambda capture: capture.id,
     "day": lambda capture: capture.day,
     "server": lambda capture: capture.server,
 }
-_KINDS: Final = {"capture": str, "day": date, "server": str}
+_VALUE_TYPES: Final = {"capture": str, "day": date, "server": str}
 
 
 @dataclass
 class Captures(InputPartition):  # type: ignore[misc, unused-ignore]  # Any where pyspark is not installed
     """A partition: one capture, or several small ones."""
 
-    places: tuple[RemoteCapture, ...]
+    locations: tuple[RemoteCapture, ...]
 
 
 class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
@@ -137,9 +137,9 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             column, value = ".".join(getattr(filter_, "attribute", ())), getattr(filter_, "value", None)
             values = [] if isinstance(filter_, IsNull | IsNotNull) else value if isinstance(filter_, In) else [value]
             if (
-                type(filter_) in _ASKED
-                and column in _OWN
-                and all(type(item) is _KINDS[column] for item in values or ())
+                type(filter_) in _FILTER_TESTS
+                and column in _CAPTURE_VALUES
+                and all(type(item) is _VALUE_TYPES[column] for item in values or ())
             ):
                 self._filters.append((column, type(filter_), value))
             else:
@@ -149,8 +149,8 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         """The captures that pass the filters; small captures share a partition."""
         partitions: list[list[RemoteCapture]] = []
         bytes_left = 0
-        for capture in places.plan(self._path):
-            if not self._passes(capture) or (capture.refused is not None and self._table != ERRORS):
+        for capture in locations.plan_captures(self._path):
+            if not self._is_selected(capture) or (capture.refusal is not None and self._table != ERRORS_TABLE):
                 continue
             # Even an empty capture takes some time.
             size = max(capture.size, self._partition_bytes // MAX_CAPTURES_PER_PARTITION)
@@ -161,53 +161,55 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             bytes_left -= size
         return [Captures(tuple(captures)) for captures in partitions]
 
-    def _passes(self, capture: RemoteCapture) -> bool:
-        return all(_ASKED[kind](_OWN[column](capture), value) for column, kind, value in self._filters)
+    def _is_selected(self, capture: RemoteCapture) -> bool:
+        return all(
+            _FILTER_TESTS[kind](_CAPTURE_VALUES[column](capture), value) for column, kind, value in self._filters
+        )
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yields the rows of the captures of a partition."""
         if not isinstance(partition, Captures):  # Spark passes its own if there are no partitions
             return
-        read_capture = self._errors if self._table == ERRORS else self._rows
-        with places.task_folder() as folder, CaptureLoader(folder) as loader:
+        read_capture = self._error_rows if self._table == ERRORS_TABLE else self._capture_rows
+        with locations.task_folder() as folder, CaptureLoader(folder) as loader:
             for capture in partition.places:
                 for batch in read_capture(capture, loader, folder):
-                    yield self._complete(batch, capture)
+                    yield self._completed_batch(batch, capture)
 
-    def _rows(self, capture: RemoteCapture, loader: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
+    def _capture_rows(self, capture: RemoteCapture, loader: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
         """The rows of one capture."""
         assert capture.id is not None
         try:
-            with places.fetched(capture, folder) as path:
+            with locations.local_copy(capture, folder) as path:
                 yield from loader.load_rows(path, capture.id, self._table)
         except CannotCreate:  # a fault of the store, not of the capture
             raise
         except CaptureError:
             return  # the table `errors` has a row about it
 
-    def _errors(self, capture: RemoteCapture, loader: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
+    def _error_rows(self, capture: RemoteCapture, loader: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
         """Yields one row if the capture cannot be read to its end."""
         import pyarrow as pa
 
-        refusal = capture.refused
+        refusal = capture.refusal
         if refusal is None:
             assert capture.id is not None
             try:
-                with places.fetched(capture, folder) as path:
+                with locations.local_copy(capture, folder) as path:
                     local_path = str(path)
                     for _ in loader.load_rows(path, capture.id, None):
                         pass
             except CannotCreate:
                 raise
             except CaptureError as error:
-                refusal = str(error).replace(local_path, capture.shown)
+                refusal = str(error).replace(local_path, capture.location)
         if refusal is not None:
-            location = sanitise(capture.shown, None)
+            location = sanitise(capture.location, None)
             yield pa.RecordBatch.from_pydict(
                 {"path": [location], "capture": [capture.id], "error": [sanitise(refusal, _MAX_ERROR_CHARS)]}
             )
 
-    def _complete(self, batch: "pa.RecordBatch", capture: RemoteCapture) -> "pa.RecordBatch":
+    def _completed_batch(self, batch: "pa.RecordBatch", capture: RemoteCapture) -> "pa.RecordBatch":
         """Returns a batch with the added columns, in the types that Spark expects."""
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -218,8 +220,8 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             "day": pa.array([capture.day] * count, pa.date32()),
             "server": pa.array([capture.server] * count, pa.string()),
         }
-        if self._table == "captures" and places.is_url(capture.shown):
-            added_columns["path"] = pa.array([capture.shown] * count, pa.string())
+        if self._table == "captures" and locations.is_url(capture.location):
+            added_columns["path"] = pa.array([capture.location] * count, pa.string())
         arrays = [
             (added_columns[field.name] if field.name in added_columns else batch.column(field.name)).cast(field.type)
             for field in expected

@@ -3,18 +3,18 @@
 import re
 from typing import TYPE_CHECKING, Final
 
-from analysis.store.columns import RENAMED, TABLES
+from analysis.store.columns import RENAMED_COLUMNS, TABLES
 from analysis.store.dialects import spark_views
-from mcpproxy.spark.schema import ERRORS, schema
+from mcpproxy.spark.schema import ERRORS_TABLE, schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-UNREADABLE: Final = "unreadable"
+UNREADABLE_VIEW: Final = "unreadable"
 """The name of the view on the source's table `errors`, because the view `errors` is about calls."""
 
 
-def create(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
+def create_all(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
     """Create the tables, and every view that needs no other tables.
 
     Args:
@@ -37,19 +37,19 @@ def create(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
     return names
 
 
-def of_captures(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
+def capture_tables(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
     """All tables of the captures at a location.
 
     Args:
         spark: a session that knows the source.
         path: as for the source.
     """
-    frames = {name: spark.read.format("mcpcap").option("table", name).load(path) for name in (*TABLES, ERRORS)}
-    frames[UNREADABLE] = frames.pop(ERRORS)
+    frames = {name: spark.read.format("mcpcap").option("table", name).load(path) for name in (*TABLES, ERRORS_TABLE)}
+    frames[UNREADABLE_VIEW] = frames.pop(ERRORS_TABLE)
     return frames
 
 
-def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
+def data_set_tables(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
     """All tables of a shipped data set.
 
     A set without findings gets no table `findings`, because an empty table would look as if no rule was broken.
@@ -71,7 +71,7 @@ def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
     for name, table in TABLES.items():
         stored_names = {"day", *(column.name for column in table.columns)}
         columns = StructType([field for field in schema(name) if field.name in stored_names])
-        old_names = {new: old for (renamed_table, old), new in RENAMED.items() if renamed_table == name}
+        old_names = {new: old for (renamed_table, old), new in RENAMED_COLUMNS.items() if renamed_table == name}
         read_fields = [*columns, *(StructField(old, columns[new].dataType) for new, old in old_names.items())]
         try:
             # With a schema, Spark need not read the footers of all files first: columns that a file lacks are NULL.

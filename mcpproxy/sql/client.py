@@ -70,13 +70,13 @@ class SqlClient:
         """The number of bytes loaded so far, and the total."""
         self.notes: list[str] = []
         """Messages about what is missing from the results."""
-        self.answer: ResultTable | None = None
-        self.written: WrittenResult | None = None
+        self.result: ResultTable | None = None
+        self.written_result: WrittenResult | None = None
         """The last result that was written; None until then."""
         self.error: Sequence[str] = ()
         self._process: PythonChild | None = None
         self._turn = 0
-        self._killed = 0
+        self._killed_turn = 0
         """The last turn that did not stop on request."""
 
     def start(self) -> None:
@@ -84,9 +84,9 @@ class SqlClient:
         if self._process is not None and self._process.is_alive:
             return
         self._process = process = PythonChild("mcpproxy.sql.worker", longest=MAX_WORKER_MESSAGE_BYTES)
-        process.listen(self._take, lambda _status, _fault: self._ended(process))
+        process.listen(self._on_message, lambda _status, _fault: self._on_end(process))
 
-    def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
+    def run_query(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
         """Run a query, and stop the one that is running.
 
         Args:
@@ -95,21 +95,21 @@ class SqlClient:
             anew: whether to reload captures that have grown, even if that takes long.
         """
         self.stop()
-        self.answer = None
+        self.result = None
         self._send(paths, {"sql": sql, "anew": anew})
 
-    def write(self, paths: Sequence[Path], sql: str, form: str, path: Path | None, max_bytes: int) -> None:
+    def write_result(self, paths: Sequence[Path], sql: str, form: str, path: Path | None, max_bytes: int) -> None:
         """Run a query again and write its result, without the limit on rows that results on the screen have.
 
         Args:
             paths: the captures.
-            sql: as for `ask`.
+            sql: as for `run_query`.
             form: `csv` or `json`.
             path: the file to create, which must not exist; None to return the lines as text.
             max_bytes: the maximum size of the text, in bytes; rows that do not fit are left out.
         """
         self.stop()
-        self.written = None
+        self.written_result = None
         options = {"form": form, "most": max_bytes, "place": None if path is None else os.path.abspath(path)}
         self._send(paths, {"sql": sql, "write": options})
 
@@ -132,7 +132,7 @@ class SqlClient:
 
         def kill_if_busy() -> None:
             if self.is_busy and self._turn == turn:
-                self._killed = turn
+                self._killed_turn = turn
                 process.kill()
 
         process.send(as_json({"stop": turn}))
@@ -150,15 +150,15 @@ class SqlClient:
 
     # ---- in a thread
 
-    def _ended(self, process: PythonChild) -> None:
+    def _on_end(self, process: PythonChild) -> None:
         if process is self._process and self.is_busy:
-            has_died = self._killed != self._turn
+            has_died = self._killed_turn != self._turn
             self._fail(
                 "the process that runs queries has ended; query again to start another" if has_died else "stopped"
             )
-            self._tell()
+            self._report_change()
 
-    def _tell(self) -> None:
+    def _report_change(self) -> None:
         on_change = self.on_change
         if on_change is not None:
             on_change()
@@ -166,7 +166,7 @@ class SqlClient:
     def _fail(self, reason: str) -> None:
         self.error, self.is_busy = (reason,), False
 
-    def _take(self, data: bytes) -> None:
+    def _on_message(self, data: bytes) -> None:
         message = orjson.loads(data)
         if "relations" in message:
             self.relations = [
@@ -184,10 +184,10 @@ class SqlClient:
         elif "error" in message:
             self.error, self.is_busy = message["error"], False
         elif "written" in message:
-            self.written, self.is_busy = WrittenResult(**message["written"]), False
+            self.written_result, self.is_busy = WrittenResult(**message["written"]), False
         else:
             result = message["answer"]
             columns = [(name, is_number) for name, is_number in result["columns"]]
-            self.answer = ResultTable(columns, result["rows"], result["more"], result["took_s"], result["grown"])
+            self.result = ResultTable(columns, result["rows"], result["more"], result["took_s"], result["grown"])
             self.is_busy = False
-        self._tell()
+        self._report_change()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CannotCreate
-from captures.stale_files import lock_temporary, sweep
+from captures.stale_files import lock_temporary, remove_stale
 
 _PREFIX: Final = ".mcpproxy-file-"
 
@@ -31,7 +31,7 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
     try:
         if replace and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
             raise CannotCreate(f"cannot write {target}: it is not a regular file")
-        sweep(target.parent, _PREFIX)
+        remove_stale(target.parent, _PREFIX)
         fd, name = tempfile.mkstemp(prefix=_PREFIX, dir=target.parent)
     except OSError as error:
         raise CannotCreate(f"cannot write {target}: {error.strerror}") from error

@@ -19,36 +19,36 @@ import orjson
 
 from analysis.store.sandbox.protocol import Column, Value
 from mcpproxy.sanitise import sanitise, sanitise_bytes
-from mcpproxy.sql.stamps import TimestampPaths, inside_of, stamp, stamped
+from mcpproxy.sql.stamps import TimestampPaths, json_timestamp, timestamp_paths, with_json_timestamps
 from mcpproxy.wording.cells import cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.units import ms_figure, ms_text, nanoseconds
 from mcpproxy.wording.wrapping import wrapped
 
-PROBE: Final = 1000
+MAX_PROBE_ROWS: Final = 1000
 """The maximum number of rows that determine the widths of a table's columns."""
-PROBED: Final = 1_000_000
+MAX_PROBE_CELLS: Final = 1_000_000
 """The maximum number of cells in these rows, which are in memory at the same time."""
-NARROWEST: Final = 12
+MIN_COLUMN_WIDTH: Final = 12
 """The minimum width of a text or a column name next to others, in cells."""
-FEW: Final = 2
+MAX_LISTED_ROWS: Final = 2
 """The maximum number of rows that are written as lists of values if a table has no room for all columns."""
-NAMED: Final = 50
+MAX_NAMED_COLUMNS: Final = 50
 """The maximum number of columns that are named below a table; a list of thousands would be unreadable."""
 
 _DROPPED_FIRST: Final = ("capture", "session", "at_ms", "response", "time")
 """Columns that say where a row comes from: if there is no room for all, they are dropped first, in this order."""
-_MOST_MISSED: Final = "text"
+_DROPPED_LAST: Final = "text"
 """The column that is dropped last."""
 _HASH: Final = re.compile(r"[0-9a-f]{32,128}")
 _HASH_CELLS: Final = 8
 _PATH: Final = re.compile(r"[^\s{\[]\S*/\S*|/\S*")
 """A file, a URI, or a method."""
 
-_NUMBERS: Final = ("decimal", "float", "integer")
+_NUMBER_KINDS: Final = ("decimal", "float", "integer")
 _GAP: Final = 2
-_CELL: Final = 200
+_MAX_CELL_CHARS: Final = 200
 """The maximum number of characters of a cell that a table shows, regardless of the terminal's width."""
 
 
@@ -68,78 +68,80 @@ def names_of(columns: Iterable[Column]) -> list[str]:
 # ---- for people
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
+def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
     """Yields the lines of a table that fits, and the names of left-out columns; few wide rows get a line per value."""
     formatters = [cell_formatter(column) for column in columns]
     shown_rows = ([format_cell(cell) for format_cell, cell in zip(formatters, row, strict=True)] for row in rows)
-    probe = list(islice(shown_rows, _most_probed(columns)))
-    head = [Span(sanitise(column.name, _CELL), "dim") for column in columns]
-    layout = _laid_out(columns, head, probe, width)
+    probe = list(islice(shown_rows, _max_probe_rows(columns)))
+    head = [Span(sanitise(column.name, _MAX_CELL_CHARS), "dim") for column in columns]
+    layout = _layout_of(columns, head, probe, width)
     count = 0
-    is_list = len(layout.widths) < len(columns) and 0 < len(probe) <= FEW
+    is_list = len(layout.widths) < len(columns) and 0 < len(probe) <= MAX_LISTED_ROWS
     if is_list:
-        for row in _all(probe, shown_rows):
+        for row in _all_rows(probe, shown_rows):
             count += 1
             yield style.paint([Span(f"row {count}", "accent")])
-            yield from _listed(head, row, layout, width, style)
+            yield from _list_lines(head, row, layout, width, style)
     else:
-        yield _line(head, layout, style, is_head=True)
-        for row in _all(probe, shown_rows):
+        yield _row_line(head, layout, style, is_head=True)
+        for row in _all_rows(probe, shown_rows):
             count += 1
-            yield _line(row, layout, style)
+            yield _row_line(row, layout, style)
     yield style.paint([Span(count_text(count, "row"), "dim")])
     if not is_list:
         for note in layout.notes:
             yield from (style.paint([Span(line, "dim")]) for line in wrapped(note, width))
 
 
-def reference(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
+def reference_lines(
+    columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style
+) -> Iterator[str]:
     """Yields the lines of an aligned table of mcpproxy's own words, whose last column is wrapped."""
     all_rows = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
     *widths, _ = (max(map(len, column)) for column in zip(*all_rows, strict=True))
     margin = sum(size + _GAP for size in widths)
     for number, (*names, text) in enumerate(all_rows):
         prefix = "".join(name.ljust(size + _GAP) for name, size in zip(names, widths, strict=True))
-        for line in wrapped(text, max(2 * NARROWEST, width - margin)):
+        for line in wrapped(text, max(2 * MIN_COLUMN_WIDTH, width - margin)):
             yield style.paint([Span(prefix + line, "plain" if number else "dim")])
             prefix = " " * margin
 
 
-def _most_probed(columns: Sequence[Column]) -> int:
+def _max_probe_rows(columns: Sequence[Column]) -> int:
     """The maximum number of rows to examine."""
-    return min(PROBE, max(FEW + 1, PROBED // max(1, len(columns))))
+    return min(MAX_PROBE_ROWS, max(MAX_LISTED_ROWS + 1, MAX_PROBE_CELLS // max(1, len(columns))))
 
 
-class _Layout(NamedTuple):
+class _TableLayout(NamedTuple):
     """Which columns a table shows, and how wide they are."""
 
     widths: dict[int, int]
     """The width of each shown column in cells, by its position in the result."""
-    right: set[int]
+    right_aligned: set[int]
     """The right-aligned columns, which contain numbers. Numbers are never cut, but the columns' names may be."""
-    short: dict[int, Callable[[str], str]]
+    shorteners: dict[int, Callable[[str], str]]
     """The functions that shorten values of columns that do not fit."""
     notes: list[str]
     """Remarks on what was left out."""
 
 
-def _all(probe: list[list[Span]], remaining_rows: Iterator[list[Span]]) -> Iterator[list[Span]]:
+def _all_rows(probe: list[list[Span]], remaining_rows: Iterator[list[Span]]) -> Iterator[list[Span]]:
     yield from probe
     probe.clear()
     yield from remaining_rows
 
 
-def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _Layout:
+def _layout_of(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _TableLayout:
     """The layout with all columns, if necessary with shortened times and hashes, or with the most important columns.
 
     A value that is the same in all rows goes below the table, where dropped columns are named as well.
     """
     positions = list(range(len(columns)))
-    right_aligned = {position for position in positions if columns[position].kind in _NUMBERS}
+    right_aligned = {position for position in positions if columns[position].kind in _NUMBER_KINDS}
     natural_widths = {position: max(cells(row[position].text) for row in [head, *probe]) for position in positions}
     shorteners: dict[int, Callable[[str], str]] = {}
     total_width = sum(natural_widths.values()) + _GAP * (len(positions) - 1)
-    for position, shorten in _shortenings(columns, probe):
+    for position, shorten in _shorteners(columns, probe):
         if total_width > width:
             shorteners[position] = shorten
             total_width -= natural_widths[position]
@@ -149,46 +151,49 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
             total_width += natural_widths[position]
     # Column names are untrusted, and may be longer than any value: without an alias, the name is the whole expression.
     # A list has more room for them than a table.
-    is_list_better = 0 < len(probe) <= FEW and len(positions) > 1
+    is_list_better = 0 < len(probe) <= MAX_LISTED_ROWS and len(positions) > 1
     firm_widths = {
-        position: natural_widths[position] for position in shorteners if natural_widths[position] <= 2 * NARROWEST
+        position: natural_widths[position]
+        for position in shorteners
+        if natural_widths[position] <= 2 * MIN_COLUMN_WIDTH
     }
     for position in right_aligned:
         firm_widths[position] = (
             natural_widths[position] if is_list_better else max((cells(row[position].text) for row in probe), default=0)
         )
     min_widths = {
-        position: min(natural_widths[position], max(firm_widths.get(position, 0), NARROWEST)) for position in positions
+        position: min(natural_widths[position], max(firm_widths.get(position, 0), MIN_COLUMN_WIDTH))
+        for position in positions
     }
     notes: list[str] = []
-    if _excess(positions, min_widths, width) > 0 and FEW < len(probe) < _most_probed(columns):
+    if _excess(positions, min_widths, width) > 0 and MAX_LISTED_ROWS < len(probe) < _max_probe_rows(columns):
         constant_columns = {position for position in positions if len({row[position].text for row in probe}) == 1}
         if constant_columns and len(constant_columns) < len(positions):
             positions = [position for position in positions if position not in constant_columns]
             constant_texts = [
                 f"{head[position].text} {fit(probe[0][position].text, 40)}" for position in sorted(constant_columns)
             ]
-            notes.append(f"in all rows: {_some(constant_texts)}")
-    dropped_columns = _left_out(positions, min_widths, head, width)
+            notes.append(f"in all rows: {_joined_names(constant_texts)}")
+    dropped_columns = _columns_to_drop(positions, min_widths, head, width)
     if dropped_columns:
         positions = [position for position in positions if position not in dropped_columns]
         columns_text = count_text(len(dropped_columns), "more column")
-        names = _some([head[position].text for position in sorted(dropped_columns)])
+        names = _joined_names([head[position].text for position in sorted(dropped_columns)])
         notes.append(f"{columns_text} did not fit; --format json has them: {names}")
-    return _Layout(_squeezed(positions, natural_widths, firm_widths, width), right_aligned, shorteners, notes)
+    return _TableLayout(_column_widths(positions, natural_widths, firm_widths, width), right_aligned, shorteners, notes)
 
 
-def _some(words: Sequence[str]) -> str:
+def _joined_names(words: Sequence[str]) -> str:
     """Joins words; of too many, only the first, followed by the number of the others."""
-    omitted_count = len(words) - NAMED
-    return ", ".join(words[:NAMED]) + (f" and {omitted_count:,} more" if omitted_count > 0 else "")
+    omitted_count = len(words) - MAX_NAMED_COLUMNS
+    return ", ".join(words[:MAX_NAMED_COLUMNS]) + (f" and {omitted_count:,} more" if omitted_count > 0 else "")
 
 
-def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
+def _shorteners(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
     """Yields the columns whose values can be shortened, and how: times lose their fractions, hashes their ends."""
     for position, column in enumerate(columns):
         if column.kind == "time" and column.type.startswith("TIMESTAMP") and probe:
-            yield position, _to_the_second
+            yield position, _without_fraction
     for position, column in enumerate(columns):
         # A column that is shortened is no longer squeezed, so no long text may be among the hashes.
         if (
@@ -196,18 +201,18 @@ def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator
             and probe
             and all(_HASH.fullmatch(row[position].text) or _is_null(row[position]) for row in probe)
         ):
-            yield position, _beginning
+            yield position, _start_of_hash
 
 
 def _is_null(cell: Span) -> bool:
     return cell == Span("NULL", "dim")
 
 
-def _to_the_second(text: str) -> str:
+def _without_fraction(text: str) -> str:
     return re.sub(r"\.\d+", "", text, count=1)
 
 
-def _beginning(text: str) -> str:
+def _start_of_hash(text: str) -> str:
     return text[:_HASH_CELLS] if _HASH.fullmatch(text) else text
 
 
@@ -215,10 +220,10 @@ def _importance(name: str, position: int) -> tuple[int, int]:
     """How important a column is, as a sort key: later columns are less important than earlier ones."""
     if name in _DROPPED_FIRST:
         return 0, _DROPPED_FIRST.index(name)
-    return 2 if name == _MOST_MISSED else 1, -position
+    return 2 if name == _DROPPED_LAST else 1, -position
 
 
-def _left_out(positions: list[int], min_widths: dict[int, int], head: list[Span], width: int) -> set[int]:
+def _columns_to_drop(positions: list[int], min_widths: dict[int, int], head: list[Span], width: int) -> set[int]:
     """The least important columns, for which there is no room; one always stays."""
     excess = _excess(positions, min_widths, width)
     dropped_columns: set[int] = set()
@@ -235,7 +240,7 @@ def _excess(positions: list[int], min_widths: dict[int, int], width: int) -> int
     return sum(min_widths[position] for position in positions) + _GAP * (len(positions) - 1) - width
 
 
-def _squeezed(
+def _column_widths(
     positions: list[int], natural_widths: dict[int, int], firm_widths: dict[int, int], width: int
 ) -> dict[int, int]:
     """The width of each column.
@@ -263,25 +268,29 @@ def _squeezed(
     return widths
 
 
-def _listed(head: list[Span], row: list[Span], layout: _Layout, width: int, style: Style) -> Iterator[str]:
+def _list_lines(head: list[Span], row: list[Span], layout: _TableLayout, width: int, style: Style) -> Iterator[str]:
     """Yields the lines of one row, a line for each value."""
-    margin = min(max(cells(name.text) for name in head), max(NARROWEST, width // 2))
-    label_room = width - 2 * _GAP - max((cells(row[position].text) for position in layout.right), default=0)
+    margin = min(max(cells(name.text) for name in head), max(MIN_COLUMN_WIDTH, width // 2))
+    label_room = width - 2 * _GAP - max((cells(row[position].text) for position in layout.right_aligned), default=0)
     if label_room > 0:
         margin = min(margin, label_room)
     for position, (name, value) in enumerate(zip(head, row, strict=True)):
         label = fit(name.text, margin)
-        text = value.text if position in layout.right else _cut(value.text, max(1, width - margin - 2 * _GAP), None)
+        text = (
+            value.text
+            if position in layout.right_aligned
+            else _cut(value.text, max(1, width - margin - 2 * _GAP), None)
+        )
         blanks = " " * (margin - cells(label) + _GAP)
         yield style.paint([Span("  "), Span(label, "dim"), Span(blanks), Span(text, value.role)]).rstrip()
 
 
-def _line(row: list[Span], layout: _Layout, style: Style, *, is_head: bool = False) -> str:
+def _row_line(row: list[Span], layout: _TableLayout, style: Style, *, is_head: bool = False) -> str:
     spans: list[Span] = []
     for position, width in layout.widths.items():
-        is_right, text = position in layout.right, row[position].text
+        is_right, text = position in layout.right_aligned, row[position].text
         if is_head or not is_right:
-            text = _cut(text, width, None if is_head else layout.short.get(position))
+            text = _cut(text, width, None if is_head else layout.shorteners.get(position))
         cell, blanks = Span(text, row[position].role), Span(" " * (width - cells(text)))
         spans += [Span(" " * _GAP), *((blanks, cell) if is_right else (cell, blanks))]
     return style.paint(spans[1:]).rstrip()
@@ -294,10 +303,10 @@ def _cut(text: str, width: int, shorten: Callable[[str], str] | None) -> str:
     return fit_ends(text, width) if _PATH.fullmatch(text) else fit(text, width)
 
 
-def cell_formatter(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:
+def cell_formatter(column: Column, limit: int = _MAX_CELL_CHARS) -> Callable[[Value], Span]:
     """Returns a function that writes a value of a column for people; text and bytes in at most `limit` characters."""
-    format_text: Callable[..., str] = _blob if column.kind == "blob" else _foreign
-    format_value: Callable[[Any], str] = _TABLE.get(column.kind) or partial(format_text, limit=limit)
+    format_text: Callable[..., str] = _blob_cell if column.kind == "blob" else _text_cell
+    format_value: Callable[[Any], str] = _TABLE_FORMATTERS.get(column.kind) or partial(format_text, limit=limit)
     if column.kind == "integer" and column.name.endswith("_ns"):
         format_value = ms_text
     elif column.kind == "float" and column.name.endswith("_ms"):
@@ -309,11 +318,11 @@ def cell_formatter(column: Column, limit: int = _CELL) -> Callable[[Value], Span
     return format_cell
 
 
-def _foreign(value: Any, limit: int) -> str:
+def _text_cell(value: Any, limit: int) -> str:
     return sanitise(str(value), limit)
 
 
-def _blob(value: bytes, limit: int) -> str:
+def _blob_cell(value: bytes, limit: int) -> str:
     return sanitise_bytes(value, limit)
 
 
@@ -321,7 +330,7 @@ def _boolean(value: Any) -> str:
     return "true" if value else "false"
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """Returns a number with six significant digits, and with an exponent only if it is very large or small."""
     if not isfinite(value) or value == 0 or not 1e-6 <= abs(value) < 1e15:
         return f"{value:g}"
@@ -336,7 +345,7 @@ def _milliseconds(value: float) -> str:
 
 _MAX_PLAIN_MS: Final = 1e15
 """The number of milliseconds from which an exponent is used."""
-_TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float": number}
+_TABLE_FORMATTERS: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float": number_text}
 
 
 # ---- JSON
@@ -350,22 +359,24 @@ def json_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> It
     """
     names = names_of(columns)
     conversions = [
-        (position, convert) for position, column in enumerate(columns) if (convert := _json_turner(column)) is not None
+        (position, convert)
+        for position, column in enumerate(columns)
+        if (convert := _json_conversion(column)) is not None
     ]
     integer_conversions = [
         (position, _json_number) for position, column in enumerate(columns) if column.kind == "integer"
     ]
     for row in rows:
-        cells = _turned(row, conversions)
+        cells = _converted(row, conversions)
         try:
             line = orjson.dumps(dict(zip(names, cells, strict=True)))
         except orjson.JSONEncodeError:
             # A value is an integer of more than 64 bits.
-            line = orjson.dumps(dict(zip(names, _turned(cells, integer_conversions), strict=True)))
+            line = orjson.dumps(dict(zip(names, _converted(cells, integer_conversions), strict=True)))
         yield line.decode()
 
 
-def _turned(row: Sequence[Any], conversions: Sequence[tuple[int, Callable[[Any], Any]]]) -> Sequence[Any]:
+def _converted(row: Sequence[Any], conversions: Sequence[tuple[int, Callable[[Any], Any]]]) -> Sequence[Any]:
     if not conversions:
         return row
     cells = list(row)
@@ -375,13 +386,13 @@ def _turned(row: Sequence[Any], conversions: Sequence[tuple[int, Callable[[Any],
     return cells
 
 
-def _json_turner(column: Column) -> Callable[[Any], Any] | None:
+def _json_conversion(column: Column) -> Callable[[Any], Any] | None:
     """The conversion that a value needs before orjson writes it, or None if it needs none."""
     if column.kind == "time" and column.type.startswith("TIMESTAMP"):
-        return stamp
-    if column.kind == "json" and (inside := inside_of(column.type)) is not None:
+        return json_timestamp
+    if column.kind == "json" and (inside := timestamp_paths(column.type)) is not None:
         return partial(_json_stamped, inside=inside)
-    return _JSON.get(column.kind)
+    return _JSON_CONVERSIONS.get(column.kind)
 
 
 def _json_blob(value: Any) -> str:
@@ -406,22 +417,26 @@ def _json_nested(value: Any) -> Any:
 
 
 def _json_stamped(value: Any, inside: TimestampPaths) -> Any:
-    return _json_nested(stamped(value, inside))
+    return _json_nested(with_json_timestamps(value, inside))
 
 
-_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {"blob": _json_blob, "decimal": _json_number, "json": _json_nested}
+_JSON_CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "blob": _json_blob,
+    "decimal": _json_number,
+    "json": _json_nested,
+}
 
 
 # ---- CSV
 
-_ACTIVE: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """The beginnings of a cell of text that some spreadsheet runs as a formula, at once or after splitting the cell."""
 
 
 def csv_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
     """Yields lines of RFC 4180 with their CRLF: NULL is an empty cell, empty text is `""`, BLOBs are hexadecimal."""
     yield ",".join(csv_text(name) for name in names_of(columns)) + "\r\n"
-    formatters = [_CSV.get(column.kind, csv_text) for column in columns]
+    formatters = [_CSV_FORMATTERS.get(column.kind, csv_text) for column in columns]
     for row in rows:
         yield (
             ",".join(
@@ -434,7 +449,7 @@ def csv_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Ite
 def csv_text(value: Any) -> str:
     """Returns a text cell that no spreadsheet treats as a formula: a leading quote prevents that."""
     text = str(value)
-    if text.startswith(_ACTIVE):
+    if text.startswith(_FORMULA_STARTS):
         text = f"'{text}"
     # A program that splits lines at other characters keeps a quoted cell whole only if it is the first on its line. The
     # documentation warns about the other cells.
@@ -442,7 +457,7 @@ def csv_text(value: Any) -> str:
 
 
 # BLOBs are not written as base64, which may begin with a `+`.
-_CSV: Final[Mapping[str, Callable[[Any], str]]] = {
+_CSV_FORMATTERS: Final[Mapping[str, Callable[[Any], str]]] = {
     "blob": bytes.hex,
     "boolean": _boolean,
     "decimal": str,
@@ -454,10 +469,10 @@ _CSV: Final[Mapping[str, Callable[[Any], str]]] = {
 # ---- Markdown
 
 
-def markdown(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
+def markdown_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
     """Yields the lines of a GitHub Markdown table whose cells contain no active markup; NULL is an empty cell."""
     yield f"| {' | '.join(markdown_text(column.name) for column in columns)} |"
-    yield f"|{'|'.join('---:' if column.kind in _NUMBERS else '---' for column in columns)}|"
+    yield f"|{'|'.join('---:' if column.kind in _NUMBER_KINDS else '---' for column in columns)}|"
     formatters = [cell_formatter(column) for column in columns]
     for row in rows:
         cell_texts = (

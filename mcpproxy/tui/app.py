@@ -38,24 +38,24 @@ from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.screen import Screen
 from textual.theme import Theme
 
-from analysis.garbage import spare_collections
+from analysis.garbage import make_collections_rare
 from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.capture_list import CaptureList
-from mcpproxy.tui.data.checking import Checking
+from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
-from mcpproxy.tui.layout_state import keep_theme, kept_theme
+from mcpproxy.tui.layout_state import save_theme, saved_theme
 from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
-from mcpproxy.tui.screens.help import HelpScreen, help_of
+from mcpproxy.tui.screens.help import HelpScreen, help_text
 from mcpproxy.tui.screens.list_screen import ListScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
@@ -97,11 +97,11 @@ LIGHT: Final = Theme(
 )
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
-MOVES: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
+MOVEMENT_IDS: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
 """The keys that the palette does not list."""
-ELSEWHERE: Final = ("app.", "palette")
+GLOBAL_ACTION_PREFIXES: Final = ("app.", "palette")
 """Prefixes of the actions that the palette always lists."""
-SWITCH_S: Final = 0.001
+SWITCH_INTERVAL_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
 
@@ -157,33 +157,33 @@ class TuiApp(Host):
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
-        self.keys = bindings.Keys({})
+        self.keys = bindings.KeyBindings({})
         self.key_queue = KeyQueue(self, super().on_event)
-        self.checking = Checking(self._report_checked)
-        self._nothing, self._first = empty_text, first_path
+        self.checking = CaptureChecker(self._report_checked)
+        self._empty_text, self._first_path = empty_text, first_path
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
-        self.came_by = ()
+        self.return_crumbs = ()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = LIGHT.name if kept_theme() == LIGHT.name else DARK.name
+        self.theme = LIGHT.name if saved_theme() == LIGHT.name else DARK.name
 
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
-        sys.setswitchinterval(SWITCH_S)
-        spare_collections()  # each collection blocks the interpreter, and so the screen
-        self.keys = bindings.read()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        make_collections_rare()  # each collection blocks the interpreter, and so the screen
+        self.keys = bindings.read_keys()
         self.set_keymap(dict(self.keys.keymap))
-        self.push_screen(SessionsScreen(self.capture_list, self._nothing))
-        if self._first is not None:
-            self.open(self._first)
-        if self.keys.wrong:
-            notify(self, self.keys.wrong, bad=True)
+        self.push_screen(SessionsScreen(self.capture_list, self._empty_text))
+        if self._first_path is not None:
+            self.open(self._first_path)
+        if self.keys.errors:
+            notify(self, self.keys.errors, bad=True)
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self._close()
+        self._close_open_capture()
         self.sql.close()
         self.checking.close()
 
@@ -203,7 +203,7 @@ class TuiApp(Host):
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
         if self._opened is not None and self._opened[0].path == path:
             return OpenCapture(self._opened[0])
-        self._close()
+        self._close_open_capture()
         try:
             reading = Reading(path)
         except CaptureError as error:
@@ -223,12 +223,12 @@ class TuiApp(Host):
         if path is not None and (self._opened is None or self._opened[0].path != path):
             return_point, crumbs = (
                 self._return_point(),
-                self.screen.way() if isinstance(self.screen, TitledScreen) else [],
+                self.screen.breadcrumb() if isinstance(self.screen, TitledScreen) else [],
             )
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
-                self._return_to, self.came_by = (
+                self._return_to, self.return_crumbs = (
                     return_point,
                     [crumb.text for crumb in crumbs[1:]] if return_point is not None else [],
                 )
@@ -245,14 +245,14 @@ class TuiApp(Host):
     def select(self, text: str) -> None:
         """Show the traffic of the open capture, filtered by an expression."""
         if self._opened is not None:
-            self._push_traffic(OpenCapture(self._opened[0], only=text))
+            self._push_traffic(OpenCapture(self._opened[0], filter_text=text))
 
     def leave(self) -> None:
         """Go back to the screen below, or to the capture from which this one was opened."""
         self.pop_screen()
         if self._return_to is not None and isinstance(self.screen, SessionsScreen):
             path, make_screen = self._return_to
-            self._return_to, self.came_by = None, ()
+            self._return_to, self.return_crumbs = None, ()
             capture = self.open_capture(path)
             if capture is not None:
                 self.push_screen(make_screen(capture))
@@ -264,7 +264,7 @@ class TuiApp(Host):
             target.table.focus()
             target.show_title()
         if isinstance(target, SessionsScreen):
-            self._return_to, self.came_by = None, ()
+            self._return_to, self.return_crumbs = None, ()
         while target in self.screen_stack and self.screen is not target:
             self.pop_screen()
 
@@ -279,7 +279,7 @@ class TuiApp(Host):
         if self._opened is None:
             return None
         screen_name = type(self.screen).__name__
-        makers = [entry.make for entry in entries() if getattr(entry.make, "__name__", "") == screen_name]
+        makers = [entry.create for entry in entries() if getattr(entry.create, "__name__", "") == screen_name]
         return (self._opened[0].path, makers[0]) if makers else None
 
     def _pop_to(self, *kinds: type[Screen[None]]) -> None:
@@ -287,7 +287,7 @@ class TuiApp(Host):
         while not isinstance(self.screen, kinds):
             self.pop_screen()
 
-    def _close(self) -> None:
+    def _close_open_capture(self) -> None:
         if self._opened is not None:
             reading, step_thread = self._opened
             self.checking.drop(reading.findings)
@@ -310,7 +310,7 @@ class TuiApp(Host):
     def close_capture(self, path: Path) -> None:
         """Stop reading a capture if it is the open one; none of its screens may be shown."""
         if self._opened is not None and self._opened[0].path == path:
-            self._close()
+            self._close_open_capture()
 
     def findings(self, path: Path) -> Findings | None:
         """The findings of a capture, or None unless it is the open one."""
@@ -355,21 +355,21 @@ class TuiApp(Host):
     def action_enter(self, key: str) -> None:
         """Open a screen for the open capture, or for the one at the cursor."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
-        if entry is not None and entry.of_all is not None and isinstance(self.screen, SessionsScreen):
-            self.push_screen(entry.of_all([capture.path for capture in self.screen.captures]))
+        if entry is not None and entry.create_for_all is not None and isinstance(self.screen, SessionsScreen):
+            self.push_screen(entry.create_for_all([capture.path for capture in self.screen.captures]))
             return
-        current = self._current()
+        current = self._open_current()
         if entry is not None and current is not None:
-            self.push_screen(entry.make(current))
+            self.push_screen(entry.create(current))
 
     def action_switch(self, key: str) -> None:
         """Show another screen of the open capture instead of this one."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
-        capture = self._current()
+        capture = self._open_current()
         if entry is not None and capture is not None:
-            self.switch_screen(entry.make(capture))
+            self.switch_screen(entry.create(capture))
 
-    def _current(self) -> OpenCapture | None:
+    def _open_current(self) -> OpenCapture | None:
         screen = self.screen
         if isinstance(screen, SessionsScreen):
             capture = screen.selected
@@ -388,11 +388,11 @@ class TuiApp(Host):
         """The palette's commands: those of the screen below, then the others. None of their text is from a capture."""
         word, listed_actions = word_of(screen), set[str]()
         for node, binding, is_enabled, _ in screen.active_bindings.values():
-            if is_enabled and binding.id and binding.id not in MOVES and binding.action not in listed_actions:
+            if is_enabled and binding.id and binding.id not in MOVEMENT_IDS and binding.action not in listed_actions:
                 listed_actions.add(binding.action)
-                if not binding.action.startswith(ELSEWHERE):
+                if not binding.action.startswith(GLOBAL_ACTION_PREFIXES):
                     title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
-                    description = help_of(binding.id, word, binding.key) or f"on this screen ({word})"
+                    description = help_text(binding.id, word, binding.key) or f"on this screen ({word})"
                     yield SystemCommand(title, description, partial(self.run_action, binding.action, node))
         yield SystemCommand("Light", "dark text on a light background", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark background", lambda: self._set_theme(DARK))
@@ -406,4 +406,4 @@ class TuiApp(Host):
 
     def _set_theme(self, theme: Theme) -> None:
         self.theme = theme.name
-        self.run_worker(partial(keep_theme, theme.name), thread=True)
+        self.run_worker(partial(save_theme, theme.name), thread=True)

@@ -8,8 +8,8 @@ from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 
 SEPARATOR: Final = " › "
-LEFT_OUT: Final = "…"
-LEAST: Final = 12
+ELLIPSIS: Final = "…"
+MIN_NAME_CELLS: Final = 12
 """The minimum width of a cut name, in cells; if there is less room, a crumb is left out instead."""
 
 
@@ -26,7 +26,7 @@ class Crumb(NamedTuple):
     """The text after the name, which is never cut."""
 
 
-def fitted(crumbs: Sequence[Crumb], width: int) -> list[Piece]:
+def fitted_pieces(crumbs: Sequence[Crumb], width: int) -> list[Piece]:
     """Returns the crumbs in at most `width` cells.
 
     If there is not enough room, the first crumb is left out, then the name is cut, then the crumbs after the name are
@@ -36,7 +36,10 @@ def fitted(crumbs: Sequence[Crumb], width: int) -> list[Piece]:
         other_cells = sum(cells(crumb.after if crumb.is_name else crumb.text) for crumb in candidate)
         other_cells += cells(SEPARATOR) * (len(candidate) - 1)
         name_cells = [cells(crumb.text) for crumb in candidate if crumb.is_name]
-        if other_cells + sum(name_cells if number == 0 else (min(size, LEAST) for size in name_cells)) <= width:
+        if (
+            other_cells + sum(name_cells if number == 0 else (min(size, MIN_NAME_CELLS) for size in name_cells))
+            <= width
+        ):
             return _pieces(
                 [
                     crumb._replace(text=fit(crumb.text, width - other_cells)) if crumb.is_name else crumb
@@ -48,7 +51,7 @@ def fitted(crumbs: Sequence[Crumb], width: int) -> list[Piece]:
 
 def _candidates(crumbs: Sequence[Crumb]) -> list[list[Crumb]]:
     """Returns the ways to show the crumbs, from all of them to only the last."""
-    ellipsis: Crumb = Crumb(LEFT_OUT)
+    ellipsis: Crumb = Crumb(ELLIPSIS)
     name_at = next((number for number, crumb in enumerate(crumbs) if crumb.is_name), 0)
     candidates = [list(crumbs)]
     if len(crumbs) > 2:

@@ -18,8 +18,8 @@ VALUES: Final = {
 """The values of the filter keys that accept only a few."""
 
 _TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)
-_KEYED: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
-_BARE: Final = re.compile(r"[\w./:@+-]+")
+_KEYED_TERM: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
+_BARE_WORD: Final = re.compile(r"[\w./:@+-]+")
 
 
 class Completion(NamedTuple):
@@ -58,22 +58,22 @@ def filter_completion(text: str, kinds: Iterable[CallKind]) -> tuple[str, Comple
         The term, and its completion.
     """
     term = ["", *_TERMS.findall(text)][-1].lstrip(" \t()")
-    match = _KEYED.fullmatch(term)
+    match = _KEYED_TERM.fullmatch(term)
     if match is None:
         keys = [f"{key}{'>' if KEYS[key].is_ordered and key != 'level' else ':'}" for key in KEYS]
         return term, completion_of(term, [*keys, "and", "or", "not"])
     key, operator = match[1], match[2]
     if key == "method":
-        values = [_written(kind.method) for kind in kinds if not kind.is_rest]
+        values = [_filter_literal(kind.method) for kind in kinds if not kind.is_catch_all]
     elif key == "name":
-        values = [_written(kind.name) for kind in kinds if kind.name is not None]
+        values = [_filter_literal(kind.name) for kind in kinds if kind.name is not None]
     else:
         values = list(VALUES.get(key, ()))
     return term, completion_of(term, [f"{key}{operator}{value}" for value in sorted(set(values)) if value])
 
 
-def _written(text: str) -> str:
+def _filter_literal(text: str) -> str:
     """Returns a name as it is written in a filter, or an empty text if it cannot be typed."""
-    if _BARE.fullmatch(text):
+    if _BARE_WORD.fullmatch(text):
         return text
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"' if text and sanitise(text) == text else ""

@@ -13,9 +13,9 @@ from textual.screen import Screen
 from analysis.rules.finding import Finding
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.capture_list import CaptureList
-from mcpproxy.tui.data.checking import Checking
+from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.keys.bindings import Keys
+from mcpproxy.tui.keys.bindings import KeyBindings
 from mcpproxy.tui.keys.queue import KeyQueue
 
 
@@ -24,10 +24,10 @@ class Host(App[None]):
 
     capture_list: CaptureList
     sql: SqlClient
-    keys: Keys
+    keys: KeyBindings
     key_queue: KeyQueue
-    checking: Checking
-    came_by: Sequence[str]
+    checking: CaptureChecker
+    return_crumbs: Sequence[str]
     """The breadcrumb of the screen to return to from another capture, without the list of sessions."""
 
     @abstractmethod

@@ -105,4 +105,4 @@ class PeersRead(Message):
 
     def __init__(self, introductions: Sequence[object]) -> None:
         super().__init__()
-        self.said = introductions
+        self.introductions = introductions

@@ -7,7 +7,7 @@ from typing import TypeVar, overload
 T = TypeVar("T")
 
 
-class OnDemand(Sequence[T]):
+class OnDemandSequence(Sequence[T]):
     """A sequence that needs to know only its length and one item at a time."""
 
     @abstractmethod

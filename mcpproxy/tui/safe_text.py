@@ -108,7 +108,7 @@ class SafeText(Static):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__("", markup=False, id=id, classes=classes)
-        self._drawn = content("")
+        self._drawn_content = content("")
 
     def show(self, spans: str | Iterable[Span]) -> None:
         """Show one line."""
@@ -120,6 +120,6 @@ class SafeText(Static):
 
     def _draw(self, text: Content) -> None:
         """Draw a text that is not drawn already; lay out the screen again only if the widget's size depends on it."""
-        if not text.is_same(self._drawn):
-            self._drawn = text
+        if not text.is_same(self._drawn_content):
+            self._drawn_content = text
             self.update(text, layout=self.styles.auto_dimensions)

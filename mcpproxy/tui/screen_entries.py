@@ -25,7 +25,7 @@ class OpenCapture:
     """The reading of the capture. A thread continues it while the capture is open; screens must not close it."""
     row: int | None = None
     """The entry at the cursor."""
-    only: str | None = None
+    filter_text: str | None = None
     """The filter with which the traffic is opened."""
     frame: int | None = None
     """The number of the record to go to, if its entry is not known yet."""
@@ -50,29 +50,29 @@ class ScreenEntry:
     """The key that opens it; a capital letter if the screen is about a whole capture."""
     word: str
     """Its name in the footer and the palette."""
-    make: Callable[[OpenCapture], Screen[None]]
+    create: Callable[[OpenCapture], Screen[None]]
     """Creates the screen. From the list of sessions, the capture at the cursor is passed."""
     opener: Opener = "both"
     """The main screens from which it opens."""
     help: str = ""
     """One line for `?`."""
-    of_all: Callable[[Sequence[Path]], Screen[None]] | None = None
+    create_for_all: Callable[[Sequence[Path]], Screen[None]] | None = None
     """Creates the screen for all listed captures; None if the screen can show only one."""
 
 
 @cache
 def entries() -> tuple[ScreenEntry, ...]:
     """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
-    return tuple(sorted(_defined(), key=lambda entry: entry.key.lower()))
+    return tuple(sorted(_defined_entries(), key=lambda entry: entry.key.lower()))
 
 
 def word_of(screen: Screen[Any]) -> str:
     """The word of a screen, such as `traffic` or `findings`; the name of its module if it has no entry."""
     module = type(screen).__module__
-    return next((entry.word for entry in entries() if entry.make.__module__ == module), module.rpartition(".")[2])
+    return next((entry.word for entry in entries() if entry.create.__module__ == module), module.rpartition(".")[2])
 
 
-def _defined() -> Iterator[ScreenEntry]:
+def _defined_entries() -> Iterator[ScreenEntry]:
     package = import_module("mcpproxy.tui.screens")
     for module in iter_modules(package.__path__):
         entry = getattr(import_module(f"{package.__name__}.{module.name}"), "ENTRY", None)
@@ -85,7 +85,7 @@ def entries_of(opener: Opener) -> Iterator[ScreenEntry]:
     return (entry for entry in entries() if entry.opener in (opener, "both"))
 
 
-def bind(bindings: BindingsMap, opener: Opener) -> None:
+def bind_screens(bindings: BindingsMap, opener: Opener) -> None:
     """Add the keys that open screens."""
     _bind(bindings, entries_of(opener), "enter")
 

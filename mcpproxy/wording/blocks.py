@@ -7,7 +7,7 @@ from typing import Final
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 
-def shape(octaves: Mapping[int, int], cells: int, axis: tuple[int, int] | None = None) -> str:
+def distribution_text(octaves: Mapping[int, int], cells: int, axis: tuple[int, int] | None = None) -> str:
     """A distribution as blocks; several octaves share a cell if there are many.
 
     Args:
@@ -36,7 +36,7 @@ def blocks(values: Sequence[int | None], full_value: int = 0) -> str:
     return "".join(BLOCKS[min(7, max(0, -(-8 * value // full_value) - 1))] if value else " " for value in values)
 
 
-def stretched(values: Sequence[int | None], width: int) -> list[int | None]:
+def compress(values: Sequence[int | None], width: int) -> list[int | None]:
     """Values in at most `width` places; if several share a place, it has the greatest of them."""
     if len(values) <= width:
         return list(values)

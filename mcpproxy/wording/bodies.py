@@ -43,13 +43,13 @@ def json_lines(raw: bytes, safe: Callable[[bytes], str] = _sanitised) -> Iterato
         closes = text in (b"}", b"]")
         depth -= closes
         if has_opened != closes:
-            yield from line.end()
+            yield from line.flush()
         line.add(text, depth)
         has_opened = text in (b"{", b"[")
         depth += has_opened
         if text == b",":
-            yield from line.end()
-    yield from line.end()
+            yield from line.flush()
+    yield from line.flush()
 
 
 class _Line:
@@ -65,7 +65,7 @@ class _Line:
             self._depth = min(MAX_INDENT_DEPTH, max(0, depth))
         self._tokens.append(b": " if token == b":" else token)
 
-    def end(self) -> Iterator[str]:
+    def flush(self) -> Iterator[str]:
         if self._tokens:
             yield " " * (_INDENT * self._depth) + self._safe(b"".join(self._tokens))
         self._tokens = []

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from typing import Final
 from unicodedata import category, east_asian_width
 
-WHOLE: Final = 10_000
+UNLIMITED_WIDTH: Final = 10_000
 """The width of an output that is not a terminal, in cells: layouts do not pad lines to it, and cut only longer ones."""
 
 # Characters that may not take exactly one cell: all except Latin, Greek, Cyrillic, and the signs that mcpproxy writes.
-_ODD: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
+_NOT_NARROW: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
 
 
 def is_narrow(text: str) -> bool:
     """Whether each of its characters certainly takes one cell."""
-    return not _ODD.search(text)
+    return not _NOT_NARROW.search(text)
 
 
 def cells(text: str) -> int:
@@ -25,7 +25,7 @@ def cells(text: str) -> int:
 
     Terminals disagree about symbols with U+FE0F. They count as two here, so that no line becomes longer than it should.
     """
-    return sum(_char_cells(text)) if _ODD.search(text) else len(text)
+    return sum(_char_cells(text)) if _NOT_NARROW.search(text) else len(text)
 
 
 def _char_cells(text: str) -> Iterator[int]:
@@ -51,7 +51,7 @@ def fit(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
-    if not _ODD.search(text, 0, width):
+    if not _NOT_NARROW.search(text, 0, width):
         return text if len(text) <= width else text[: width - 1] + "…"
     used_cells = cut_index = 0
     for index, size in enumerate(_char_cells(text)):
@@ -65,7 +65,7 @@ def fit(text: str, width: int) -> str:
 
 def pieces(text: str, width: int) -> Iterator[str]:
     """All of the text in pieces of at most `width` cells, each as full as possible; combining marks stay attached."""
-    if not _ODD.search(text):
+    if not _NOT_NARROW.search(text):
         yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
         return
     piece_start = base_index = used_cells = base_cells = 0

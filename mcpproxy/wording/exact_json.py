@@ -12,7 +12,7 @@ from typing import Any, Final
 from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
 
-NAME: Final = 200
+MAX_MEMBER_NAME_CHARS: Final = 200
 """The most characters of the name of a member."""
 MAX_PARSED_VALUES: Final = 1_000_000
 """The most brackets, braces and commas in a text; with more, its values would take too much memory."""
@@ -57,7 +57,7 @@ def member(value: Any, name: str) -> Any:
     return last_value
 
 
-def without(value: Any, *names: str) -> Pairs:
+def members_without(value: Any, *names: str) -> Pairs:
     """The members with other names, and all except the last member with each of these names."""
     remaining, seen = Pairs(), set()
     for key, inner in reversed(value if isinstance(value, Pairs) else Pairs()):
@@ -76,7 +76,11 @@ def is_array(value: Any) -> bool:
 
 def name_text(name: str) -> str:
     """The name of a member; quoted if it could be misread."""
-    return name if _PLAIN_NAME.fullmatch(name) and len(name) <= NAME else quoted(name[:NAME])
+    return (
+        name
+        if _PLAIN_NAME.fullmatch(name) and len(name) <= MAX_MEMBER_NAME_CHARS
+        else quoted(name[:MAX_MEMBER_NAME_CHARS])
+    )
 
 
 def scalar(value: Any) -> str:
@@ -96,7 +100,7 @@ def quoted(text: str) -> str:
     return sanitise(json.dumps(text, ensure_ascii=False), None)
 
 
-def json_in(text: str) -> Any:
+def embedded_json(text: str) -> Any:
     """Returns the object or array that a text contains as JSON, or None if it contains neither."""
     start = text[:64].lstrip()[:1]
     if start not in ("{", "[") or len(text) > _MAX_INNER_JSON_CHARS:

@@ -17,7 +17,7 @@ TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', 
 """A string, a bracket, a comma or a colon, or a run of anything else except white space."""
 _MAX_KEY_BYTES: Final = 4096
 """The most bytes of a member's name that is compared with a step of a pointer."""
-_CONTEXT: Final = 24
+_CONTEXT_BYTES: Final = 24
 """The number of bytes shown before the place if not all of them fit."""
 
 
@@ -60,7 +60,7 @@ def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
         text = sanitise_bytes(raw[:start], None)
         if cells(text) <= width:
             return text, True
-    for context in (_CONTEXT, _CONTEXT // 4, 0):
+    for context in (_CONTEXT_BYTES, _CONTEXT_BYTES // 4, 0):
         begin = max(0, start - context)
         while begin < start and 0x80 <= raw[begin] < 0xC0:
             begin += 1
@@ -73,11 +73,11 @@ def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
 def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
     """Returns the part of a pointer that resolves, and the start and end of its value (None if nothing resolves)."""
     steps = pointer.split("/")
-    search = _searched(raw, pointer)
+    search = _search(raw, pointer)
     if search.span is None:
         # A second pass finds the end of the value: only now is it known that the path leads no further.
         steps = steps[: search.reached + 1]
-        search = _searched(raw, "/".join(steps))
+        search = _search(raw, "/".join(steps))
     return "/".join(steps), search.span
 
 
@@ -86,10 +86,10 @@ def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
 
     Of two members with one name, the first counts. Invalid JSON may have places in its beginning.
     """
-    return _searched(raw, pointer).span
+    return _search(raw, pointer).span
 
 
-def _searched(raw: bytes, pointer: str) -> "_Search":
+def _search(raw: bytes, pointer: str) -> "_Search":
     search = _Search([part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
     if not pointer or pointer.startswith("/"):
         for token in TOKEN.finditer(raw):
@@ -105,13 +105,13 @@ class _Search:
         self.span: tuple[int, int] | None = None
         self.reached = -1
         """Steps resolved so far; -1 if there is no value at all."""
-        self._left = path[::-1]
+        self._remaining_steps = path[::-1]
         """Steps still to be taken, the next one last."""
         self._step = ""
         """The next step within the current container."""
-        self._wanted = True
+        self._is_on_path = True
         """Whether the next value is on the path."""
-        self._in_array = self._at_key = False
+        self._is_in_array = self._is_at_key = False
         self._index = 0
         self._depth = 0
         """Open containers in a value that is skipped, or is the target."""
@@ -123,44 +123,44 @@ class _Search:
         if token[0] == b'"':
             return True  # a string without an end
         if self._depth:
-            return self._pass_over(first_byte, token)
+            return self._skip_token(first_byte, token)
         if first_byte in b",:":
             if first_byte == b",":
-                self._turn_to_next()
+                self._on_comma()
             return False
         if first_byte in b"]}":
             return True
-        if self._at_key:
-            self._at_key = False
-            self._wanted = len(token[0]) <= _MAX_KEY_BYTES and _text(token[0]) == self._step
+        if self._is_at_key:
+            self._is_at_key = False
+            self._is_on_path = len(token[0]) <= _MAX_KEY_BYTES and _text(token[0]) == self._step
             return False
-        return self._value(first_byte, token)
+        return self._on_value(first_byte, token)
 
-    def _pass_over(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
+    def _skip_token(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
         self._depth += (first_byte in b"[{") - (first_byte in b"]}")
         if self._depth or self._start is None:
             return False
         self.span = self._start, token.end()
         return True
 
-    def _turn_to_next(self) -> None:
+    def _on_comma(self) -> None:
         self._index += 1
-        self._at_key = not self._in_array
-        self._wanted = self._in_array and self._step == str(self._index)
+        self._is_at_key = not self._is_in_array
+        self._is_on_path = self._is_in_array and self._step == str(self._index)
 
-    def _value(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
+    def _on_value(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
         is_container = first_byte in b"[{"
-        if not self._wanted:
+        if not self._is_on_path:
             self._depth = int(is_container)
             return False
         self.reached += 1
-        if not self._left:
+        if not self._remaining_steps:
             self.span = None if is_container else token.span()
             self._start, self._depth = token.start(), int(is_container)
             return not is_container
         if is_container:
-            self._step, self._index, self._in_array = self._left.pop(), 0, first_byte == b"["
-            self._at_key, self._wanted = not self._in_array, self._in_array and self._step == "0"
+            self._step, self._index, self._is_in_array = self._remaining_steps.pop(), 0, first_byte == b"["
+            self._is_at_key, self._is_on_path = not self._is_in_array, self._is_in_array and self._step == "0"
         return not is_container
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, REASON, Call, MessageContext, Outcome
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.call import ENDLESS_METHODS, MAX_REASON_CHARS, Call, MessageContext, Outcome
+from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.gists import cancellation_text
 from mcpproxy.wording.lines import stray_line
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
-from mcpproxy.wording.statuses import Status, answer, fate, verdict, waiting
+from mcpproxy.wording.statuses import Status, answer_status, fate_status, outcome_status, waiting_status
 from mcpproxy.wording.units import duration
 
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
@@ -25,7 +25,7 @@ class Fact(NamedTuple):
     is_bad: bool = False
 
 
-def titled(request: Request) -> str:
+def request_title(request: Request) -> str:
     """A request by its method, id and name: `tools/call #7 add`."""
     name = name_of(request)
     return f"{sanitise(request.method)}{id_text(request.id)}{f' {name}' if name else ''}"
@@ -35,10 +35,10 @@ def title(context: MessageContext) -> str:
     """What a message is: `tools/call #7 add`, `answer to tools/call #7 add`, `not a message`."""
     message = context.message
     if isinstance(message, Request):
-        return titled(message)
+        return request_title(message)
     if isinstance(message, Response):
         return "answer" + (
-            f" to {titled(context.answered.request)}" if context.answered is not None else id_text(message.id)
+            f" to {request_title(context.answered.request)}" if context.answered is not None else id_text(message.id)
         )
     if isinstance(message, Notification):
         return sanitise(message.method)
@@ -54,8 +54,8 @@ def status_of(call: Call, waited_ns: int | None = None) -> Status:
         waited_ns: how long it has waited, if it may still be answered.
     """
     if call.response is not None:
-        return answer(call.response, Meaning(call))
-    return fate(call, says_how=False) if waited_ns is None else waiting(waited_ns)
+        return answer_status(call.response, Meaning(call))
+    return fate_status(call, says_how=False) if waited_ns is None else waiting_status(waited_ns)
 
 
 def cancellation(call: Call) -> Fact | None:
@@ -66,9 +66,9 @@ def cancellation(call: Call) -> Fact | None:
     means = means if call.is_closed_by_client else f"by frame {call.cancelled_seq}"
     if call.response is None:
         return Fact("cancelled", means)
-    reason = f": {sanitise(call.cancel_reason, REASON)}" if call.cancel_reason else ""
+    reason = f": {sanitise(call.cancel_reason, MAX_REASON_CHARS)}" if call.cancel_reason else ""
     is_abandoned = call.abandoned_ns is not None
-    word = verdict(Outcome.CANCELLED, is_abandoned=is_abandoned).word
+    word = outcome_status(Outcome.CANCELLED, is_abandoned=is_abandoned).word
     return Fact(word, f"after {duration(call.cancelled_after_ns or 0)} {means}{reason}", is_abandoned)
 
 
@@ -81,9 +81,9 @@ def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
     """
     status, response = status_of(call, waited_ns), call.response
     if response is not None:
-        missing_content = _silence(response, call.request.method) if call.outcome is Outcome.RESULT else ""
+        missing_content = _missing_content(response, call.request.method) if call.outcome is Outcome.RESULT else ""
         return Fact("outcome", status._replace(verdict=f"{status.verdict}{missing_content}").word, status.is_bad)
-    if call.request.method in ENDLESS and call.cancelled_seq is None:
+    if call.request.method in ENDLESS_METHODS and call.cancelled_seq is None:
         return None
     return Fact("outcome", status.word + status.text, status.is_bad)
 
@@ -92,7 +92,7 @@ def outcome_facts(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
     """What the page of a request says became of it; the arguments are those of `outcome`."""
     fact, response = outcome(call, waited_ns), call.response
     if fact is not None and response is not None:
-        fact = Fact("answered", f"by frame {response.seq} after {_latency(call)}: {fact.text}", fact.is_bad)
+        fact = Fact("answered", f"by frame {response.seq} after {_latency_text(call)}: {fact.text}", fact.is_bad)
     yield from filter(None, (fact, cancellation(call)))
 
 
@@ -105,11 +105,11 @@ def related_facts(message: Message, meaning: Meaning, unread_request: Request | 
         unread_request: for a response that its client cannot have read: the request that it would have answered.
     """
     if isinstance(message, Response):
-        yield _answers(message, meaning, unread_request)
-    elif isinstance(message, Invalid):
+        yield _answered_fact(message, meaning, unread_request)
+    elif isinstance(message, InvalidMessage):
         yield Fact("problem", message.reason, is_bad=True)
     elif meaning.cancels is not None:
-        request_text = f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})"
+        request_text = f"{request_title(meaning.cancels)} (frame {meaning.cancels.seq})"
         yield Fact("cancels", ", ".join(filter(None, (request_text, cancellation_text(meaning)))), meaning.is_abandoned)
 
 
@@ -130,25 +130,25 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
         yield from related_facts(message, meaning_of(context), context.request)
 
 
-def _answers(response: Response, meaning: Meaning, unread_request: Request | None) -> Fact:
+def _answered_fact(response: Response, meaning: Meaning, unread_request: Request | None) -> Fact:
     """What a response answers; if it answers nothing, why, and what it would mean."""
     call = meaning.call
     fact = None if call is None else outcome(call)
     if call is not None and fact is not None:
-        return Fact("answers", f"frame {call.request.seq} after {_latency(call)}: {fact.text}", fact.is_bad)
+        return Fact("answers", f"frame {call.request.seq} after {_latency_text(call)}: {fact.text}", fact.is_bad)
     if unread_request is not None:
         reason = f"its client cannot have read it, so frame {unread_request.seq} has no answer"
         return Fact("answers", f"nothing: {reason}", is_bad=True)
-    status = answer(response, meaning)
+    status = answer_status(response, meaning)
     return Fact("answers", f"nothing: {status.word}, {status.text}", is_bad=True)
 
 
-def _latency(call: Call) -> str:
+def _latency_text(call: Call) -> str:
     latency = duration(call.latency_ns or 0)
     return latency if call.has_exact_times else f"about {latency}"
 
 
-def _silence(response: Response, method: str) -> str:
+def _missing_content(response: Response, method: str) -> str:
     """Returns which expected content of a result is empty, as words after its verdict, or an empty string if none."""
     member, result = _CONTENT.get(method), response.result
     if (

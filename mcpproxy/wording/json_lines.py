@@ -12,13 +12,13 @@ from captures.ambiguity import ambiguity
 from captures.damage import Damage
 from captures.exact_judge import nesting_depth
 from captures.frame import Frame
-from captures.limits import DEEP
+from captures.limits import MAX_DEPTH
 from captures.record import Record, frame_members, seal
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.units import utc
 
 # Includes the preceding character, onto which a combining mark is drawn.
-_FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
+_NOT_ASCII: Final = re.compile(r"[ -~]?[^ -~]+")
 
 
 def row_of(item: Record, frame: object, wall_ns: int | None) -> str:
@@ -29,7 +29,7 @@ def row_of(item: Record, frame: object, wall_ns: int | None) -> str:
         frame: the frame that it completes, if it completes one.
         wall_ns: when the capture opened, by the wall clock.
     """
-    line = _as_judged_now(item, frame) if isinstance(frame, Frame) else item.line[:-1]
+    line = _line_with_current_verdict(item, frame) if isinstance(frame, Frame) else item.line[:-1]
     if wall_ns is not None:
         line += b',"at":"%b"' % utc(wall_ns + min(item.t_ns, 1 << 62)).encode()
     if isinstance(frame, Frame) and _is_read_alike(frame):
@@ -37,7 +37,7 @@ def row_of(item: Record, frame: object, wall_ns: int | None) -> str:
     return line.decode() + "}"
 
 
-def damage_of(item: Damage) -> dict[str, object]:
+def damage_members(item: Damage) -> dict[str, object]:
     """The members of the line for bytes that are not a record."""
     return {
         "rec": "damage",
@@ -54,22 +54,22 @@ def wall_of(header: Record) -> int | None:
     return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
 
 
-def harmless(line: str) -> str:
+def escape_line(line: str) -> str:
     """A line of JSON in which escapes replace everything that could act on a terminal.
 
     This does not change its meaning: control characters can only occur between JSON tokens, where they become spaces,
     and everything else that is replaced only inside strings.
     """
-    return _FOREIGN.sub(_harmless, line)
+    return _NOT_ASCII.sub(_escape_match, line)
 
 
-def escaped(text: str) -> str:
+def escape_all(text: str) -> str:
     """A text with each of its characters as a JSON escape."""
     units = text.encode("utf-16-be")
     return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
 
-def _as_judged_now(record: Record, frame: Frame) -> bytes:
+def _line_with_current_verdict(record: Record, frame: Frame) -> bytes:
     """The line of a frame with its current verdict, without the last brace; recorders leave large frames unjudged."""
     verdict = frame.verdict
     if (record.members.get("kind"), record.members.get("problem")) == (verdict.kind, verdict.problem):
@@ -100,12 +100,12 @@ def _is_read_alike(frame: Frame) -> bool:
     return (
         frame.verdict.kind not in ("invalid", "unjudged")
         and b"\n" not in frame.raw
-        and nesting_depth(frame.raw) <= DEEP
+        and nesting_depth(frame.raw) <= MAX_DEPTH
         and (frame.is_as_written or ambiguity(frame.raw) is None)
     )
 
 
-def _harmless(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     text = match[0]
     return text if sanitise(text, None) == text else "".join(map(_escape, text))
 
@@ -115,4 +115,4 @@ def _escape(char: str) -> str:
         return char
     if char in "\t\r":
         return " "
-    return escaped(char)
+    return escape_all(char)

@@ -7,14 +7,14 @@ from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Peer
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import fit
-from mcpproxy.wording.values import EXCERPT, string
+from mcpproxy.wording.values import MAX_EXCERPT_CHARS, string
 
-REVISIONS: Final = 4
+MAX_REVISIONS: Final = 4
 """The most revisions of a capture that are named; there are hardly more than two."""
-ID_CELLS: Final = 16
+MAX_ID_CELLS: Final = 16
 """The most cells of an id."""
 
-NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
+NAME_PATHS: Final[dict[str, tuple[str, ...]]] = {
     "tools/call": ("name",),
     "prompts/get": ("name",),
     "resources/read": ("uri",),
@@ -32,19 +32,19 @@ NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
 
 def id_text(id_: Id | None) -> str:
     """An id after a space, as in ` #7` or ` #"7"`, or an empty string if there is none."""
-    return "" if id_ is None else fit(f" #{sanitise(id_.text, 64)}", ID_CELLS)
+    return "" if id_ is None else fit(f" #{sanitise(id_.text, 64)}", MAX_ID_CELLS)
 
 
 def name_of(request: Request) -> str:
     """The tool, prompt or resource that a request concerns, if it names one."""
-    return sanitise(string(request.params, *NAMED_BY.get(request.method, ())), EXCERPT)
+    return sanitise(string(request.params, *NAME_PATHS.get(request.method, ())), MAX_EXCERPT_CHARS)
 
 
 def revisions_text(revisions: Iterable[str]) -> str:
     """The revisions of a capture, each once, in the order of its sessions: `2025-11-25, 2026-07-28`."""
     texts = list(dict.fromkeys(sanitise(revision, 40) for revision in revisions))
-    hidden_count = len(texts) - REVISIONS
-    return ", ".join([*texts[:REVISIONS], *([f"and {hidden_count:,} more"] if hidden_count > 0 else [])])
+    hidden_count = len(texts) - MAX_REVISIONS
+    return ", ".join([*texts[:MAX_REVISIONS], *([f"and {hidden_count:,} more"] if hidden_count > 0 else [])])
 
 
 def peer_text(peer: Peer) -> str:

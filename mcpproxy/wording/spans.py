@@ -32,7 +32,7 @@ class Style:
         return cls(colour=stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
 
     @classmethod
-    def chosen(cls, choice: str, stream: TextIO, environ: Mapping[str, str]) -> "Style":
+    def for_choice(cls, choice: str, stream: TextIO, environ: Mapping[str, str]) -> "Style":
         """The style for a choice of `--color`: `always`, `never`, or `auto` for the one that suits the stream."""
         return cls.for_stream(stream, environ) if choice == "auto" else cls(colour=choice == "always")
 

@@ -5,9 +5,9 @@ from typing import Final
 
 MS_NS: Final = 1_000_000
 _S_NS: Final = 1_000_000_000
-_FULL_MS: Final = 999_500_000
+_FULL_MS_NS: Final = 999_500_000
 """The lowest duration that would be rounded to a thousand milliseconds."""
-_FULL_S: Final = 59_950_000_000
+_FULL_S_NS: Final = 59_950_000_000
 """The lowest duration that would be rounded to sixty seconds."""
 
 
@@ -43,23 +43,23 @@ def duration(ns: int) -> str:
     Args:
         ns: the duration in nanoseconds, not negative.
     """
-    if ns < _FULL_MS:
+    if ns < _FULL_MS_NS:
         return f"{_figure(ns, MS_NS)} ms"
-    if ns < _FULL_S:
+    if ns < _FULL_S_NS:
         return f"{_figure(ns, _S_NS)} s"
     (large, large_unit), (small, small_unit) = _two_units(ns)
     return f"{large:,} {large_unit} {small:02} {small_unit}"
 
 
-def brief(ns: int | None) -> str:
+def brief_duration(ns: int | None) -> str:
     """A duration for a narrow cell, in at most six characters: `341µs`, `9.4ms`, `410ms`, `1.9s`, `2m14s`, `3h05m`."""
     if ns is None:
         return "–"
     if ns < 999_500:
         return f"{_rounded(ns, 1000)}µs"
-    if ns < _FULL_MS:
+    if ns < _FULL_MS_NS:
         return f"{_rounded(ns, MS_NS)}ms" if ns >= 9_950_000 else f"{_figure(ns, MS_NS)}ms"
-    if ns < _FULL_S:
+    if ns < _FULL_S_NS:
         return f"{_figure(ns, _S_NS)}s"
     (large, large_unit), (small, small_unit) = _two_units(ns)
     text = f"{large}{large_unit[0]}"

@@ -6,7 +6,7 @@ from typing import Any, Final
 from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
 
-EXCERPT: Final = 300
+MAX_EXCERPT_CHARS: Final = 300
 """The most characters of a payload that a line can show; wider terminals are rare."""
 
 
@@ -16,18 +16,18 @@ def excerpt(value: object) -> str:
     It is encoded piece by piece up to the limit, so that the cost does not depend on the size of the payload.
     """
     if isinstance(value, str | Number):
-        return sanitise(value if isinstance(value, str) else value.token, EXCERPT)
+        return sanitise(value if isinstance(value, str) else value.token, MAX_EXCERPT_CHARS)
     text = ""
     for piece in json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).iterencode(value):
-        text += piece[: EXCERPT + 1]
-        if len(text) > EXCERPT:
+        text += piece[: MAX_EXCERPT_CHARS + 1]
+        if len(text) > MAX_EXCERPT_CHARS:
             break
-    return sanitise(text, EXCERPT)
+    return sanitise(text, MAX_EXCERPT_CHARS)
 
 
 def one_line(text: str) -> str:
     """The beginning of a text, with each run of white space as a space."""
-    return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
+    return sanitise(" ".join(text[: 4 * MAX_EXCERPT_CHARS].split()), MAX_EXCERPT_CHARS)
 
 
 def value_at(value: object, *path: str) -> Any:

@@ -9,13 +9,13 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import duration, nanoseconds
 
 if TYPE_CHECKING:
-    from analysis.store.stats import Abandoned, Unanswered
+    from analysis.store.stats import AbandonedRequests, UnansweredRequests
 
 MAX_NAMED_FRAMES: Final = 3
 """The most frames that are named."""
-REASON: Final = 60
+MAX_REASON_CHARS: Final = 60
 """The most characters of the reason for a cancellation."""
-_WHAT: Final = 100
+_MAX_WHAT_CHARS: Final = 100
 """The most characters of a method and a name."""
 
 
@@ -41,14 +41,14 @@ def late_count_text(count: int) -> str:
     return f"{count:,} answered late" if count else "none answered"
 
 
-def probable_answer_text(row: "Abandoned | Unanswered") -> str:
+def probable_answer_text(row: "AbandonedRequests | UnansweredRequests") -> str:
     """Returns which response with a wrong id probably answered a request, or an empty string if there is none."""
     if row.probable_answer is None:
         return ""
     return sanitise(ProbableAnswer(row.probable_answer, row.probable_answer_id).text)
 
 
-def abandoned_kind(row: "Abandoned", capture: str = "") -> str:
+def abandoned_kind(row: "AbandonedRequests", capture: str = "") -> str:
     """Abandoned requests of one kind, with the one that waited longest.
 
     It reads `ping 2 (1 answered late), the longest after 35.0 s (frame 8)`.
@@ -59,24 +59,24 @@ def abandoned_kind(row: "Abandoned", capture: str = "") -> str:
     """
     details = [
         f"frame {row.request}{f' of {capture}' if capture else ''}",
-        f'"{sanitise(row.reason, REASON)}"' if row.reason else "",
+        f'"{sanitise(row.reason, MAX_REASON_CHARS)}"' if row.reason else "",
         "" if row.late_ms is None else late_text(row.late_ms),
         probable_answer_text(row),
     ]
     late = f" ({late_count_text(row.late)})" if row.late else ""
     times = f" {row.times:,}{late}, the longest" if row.times > 1 else ""
     wait_text = duration(nanoseconds(row.waited_ms))
-    return f"{sanitise(row.what, _WHAT)}{times} after {wait_text} ({', '.join(filter(None, details))})"
+    return f"{sanitise(row.what, _MAX_WHAT_CHARS)}{times} after {wait_text} ({', '.join(filter(None, details))})"
 
 
-def unanswered_kind(row: "Unanswered", capture: str = "") -> str:
+def unanswered_kind(row: "UnansweredRequests", capture: str = "") -> str:
     """Unanswered requests of one kind, with their first frames: `tools/call search (frames 4, 5, 6, …)`.
 
     Args:
         row: the figures of these requests.
         capture: as in `abandoned_kind`.
     """
-    name = sanitise(row.what, _WHAT)
+    name = sanitise(row.what, _MAX_WHAT_CHARS)
     if row.captures > 1:
         # Frame numbers mean nothing without their capture.
         return f"{name} {row.times:,} in {row.captures:,} captures"
@@ -90,7 +90,7 @@ def unanswered_kind(row: "Unanswered", capture: str = "") -> str:
     return f"{name} ({', '.join(filter(None, details))})"
 
 
-def doubts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
+def doubt_texts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
     """What is uncertain about unanswered requests: how many responses may still come, or may be missing.
 
     Args:

@@ -8,7 +8,7 @@ from orjson import loads
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import MODERN, Span, since
+from analysis.protocol.revisions import FIRST_MODERN_RANK, Span, since
 from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.auth_exchanges import (
@@ -71,13 +71,13 @@ class ChallengeMissing(EndpointRule):
     def _check_document(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status == 200:
             self._document_count += 1
-        elif self._needs_document and http.answered is not None and http.is_whole:
+        elif self._needs_document and http.answered_ref is not None and http.is_whole:
             self._needs_document, documents = False, self._document_count
             text = "a 401 had no WWW-Authenticate, and the well-known location has no document either"
             findings = self.findings_in_response(http, session, text, ERROR)
             # Clients look for the document in two places.
             self.check_later(
-                http.answered.t_ns + RACE_NS,
+                http.answered_ref.t_ns + RACE_NS,
                 lambda: findings if documents == self._document_count and http.is_whole else (),
             )
         return ()
@@ -160,7 +160,7 @@ class OfflineAccess(RevisionLearningRule):
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
-        if http.status not in (401, 403) or rank is None or rank < MODERN or http.is_ours:
+        if http.status not in (401, 403) or rank is None or rank < FIRST_MODERN_RANK or http.is_from_recorder:
             return ()
         bearer = bearer_challenge(http)
         if bearer is None or not _has_offline_access(bearer.parameters.get("scope")):
@@ -171,7 +171,7 @@ class OfflineAccess(RevisionLearningRule):
         if http.metadata is None or not http.path.startswith(RESOURCE_METADATA_PATH):
             return ()
         rank, scopes = self.rank_for(http, session), member(document_of(http), "scopes_supported")
-        if rank is None or rank < MODERN or not isinstance(scopes, list) or "offline_access" not in scopes:
+        if rank is None or rank < FIRST_MODERN_RANK or not isinstance(scopes, list) or "offline_access" not in scopes:
             return ()
         return self.findings_in_response(http, session, "scopes_supported has offline_access", self.level)
 

@@ -43,7 +43,7 @@ class MetadataDocument(RevisionLearningRule):
         return ()
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.metadata is None or not http.path.startswith(RESOURCE_METADATA_PATH) or http.is_ours:
+        if http.metadata is None or not http.path.startswith(RESOURCE_METADATA_PATH) or http.is_from_recorder:
             return ()
         rank, document = self.rank_for(http, session), document_of(http)
         if document is None or (rank is not None and rank < RANK_2025_06_18):

@@ -114,18 +114,20 @@ class Dropped(EndpointRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         has_token = _AUTHORIZATION in http.fields
         key = _client_key(http, session) if has_token or self._last_uses else None
-        if key is None or http.answered is None:
+        if key is None or http.answered_ref is None:
             return ()
         if not has_token:
-            last_use_seq, losses = self._last_uses.get(key, (http.answered.seq, 0))
+            last_use_seq, losses = self._last_uses.get(key, (http.answered_ref.seq, 0))
             # The client may have sent this request before its first success.
-            is_later = http.started is not None and http.started.seq > last_use_seq and losses == http.losses
+            is_later = (
+                http.started_ref is not None and http.started_ref.seq > last_use_seq and losses == http.loss_count
+            )
             text = "the request has no Authorization, unlike earlier requests of this client"
             return self.findings_in_request(http, session, text) if is_later else ()
         if http.status in (401, 403):
             self._last_uses.pop(key, None)  # the client may start over without the token that was refused
         elif http.status in SUCCESS_STATUSES:
-            self._last_uses[key] = http.answered.seq, http.losses
+            self._last_uses[key] = http.answered_ref.seq, http.loss_count
             if len(self._last_uses) > MAX_TRACKED_CLIENTS:
                 self._last_uses.popitem(last=False)
         return ()
@@ -175,14 +177,14 @@ class RetryLoop(EndpointRule):
             return ()
         token = http.fields.get(_AUTHORIZATION, "")
         streak = self._streaks.pop(key, None)
-        if streak is None or streak.losses != http.losses:
-            streak = _RefusalStreak(0, frozenset(), http.losses, -1)
-        if http.started is None or http.started.seq < streak.last_seq:
+        if streak is None or streak.losses != http.loss_count:
+            streak = _RefusalStreak(0, frozenset(), http.loss_count, -1)
+        if http.started_ref is None or http.started_ref.seq < streak.last_seq:
             # It does not react to the last refusal: there are several clients, or the client does not wait.
             self._streaks[key] = streak
             return ()
         tokens = streak.tokens | {token} if token and len(streak.tokens) < MIN_REPORTED_REFUSALS else streak.tokens
-        answered_seq = http.answered.seq if http.answered is not None else -1
+        answered_seq = http.answered_ref.seq if http.answered_ref is not None else -1
         streak = self._streaks[key] = _RefusalStreak(streak.refusals + 1, tokens, streak.losses, answered_seq)
         if len(self._streaks) > MAX_TRACKED_CLIENTS:
             self._streaks.popitem(last=False)
@@ -237,7 +239,7 @@ def _is_exposed(address: str) -> bool:
 def _client_key(http: HttpExchange, session: Session | None) -> object:
     """Returns a key that identifies the client of an exchange, or None if nothing identifies it."""
     if http.is_modern:
-        request = http.sent[0].request
+        request = http.client_messages[0].request
         info = request.meta.get(CLIENT_INFO) if request is not None else None
         name, version = member(info, "name"), member(info, "version")
         is_known = http.conn and isinstance(name, str) and isinstance(version, str)
@@ -249,7 +251,7 @@ def _client_key(http: HttpExchange, session: Session | None) -> object:
 
 def _request_key(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
     """Returns a key for equal requests: the likely client, and what it requests."""
-    message = http.sent[0].message if http.sent else None
+    message = http.client_messages[0].message if http.client_messages else None
     method, target = (message.method, target_of(message)) if isinstance(message, Request) else ("", None)
     client = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))
     return client, http.method, http.path, method, target

@@ -214,12 +214,12 @@ class ByDisconnect(Rule):
             streams.resumed_streams.add(http.stream)
         if http.ended_by != "client" or http.method != "POST":
             return ()
-        for context in http.sent:
+        for context in http.client_messages:
             request = context.message
-            if not isinstance(request, Request) or not self.versions.holds(context.rank, context.era):
+            if not isinstance(request, Request) or not self.versions.applies_to(context.rank, context.era):
                 continue
             if len(streams.unanswered_requests) < MAX_REMEMBERED_REQUESTS:
-                state = self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
+                state = self.fold.tables["client"].id_state(RequestKey(request.frames[0].exchange, request.id))
                 if state is not IdState.ANSWERED:
                     streams.unanswered_requests[request.seq] = context, http.stream
         return ()
@@ -237,7 +237,7 @@ class ByDisconnect(Rule):
             ):
                 continue
             if (
-                self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
+                self.fold.tables["client"].id_state(RequestKey(request.frames[0].exchange, request.id))
                 is not IdState.ANSWERED
             ):
                 yield self.finding(
@@ -262,6 +262,6 @@ def _last_cancel_seq(session: Session, fold: Fold) -> int | None:
     table = fold.tables["client"]
     if not 0 < len(table) <= MAX_SEARCHED_REQUESTS:
         return None
-    cancel_seqs = [call.cancelled_by for call in table.waiting() if call.request.method != LISTEN]
+    cancel_seqs = [call.cancelled_by for call in table.waiting_calls() if call.request.method != LISTEN]
     received_seqs = [seq for seq in cancel_seqs if seq is not None and session.has_received("server", seq)]
     return max(received_seqs) if received_seqs and len(received_seqs) == len(cancel_seqs) else None

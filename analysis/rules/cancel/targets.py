@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import IdState, MessageContext, Outcome
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Id, Side, converted, id_of, other_side
+from analysis.conversation.message import Id, Side, converted_id, id_of, other_side
 from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
@@ -117,7 +117,7 @@ class IdTypeChanged(CancellationRule):
             or _request_with_id(context, side, id_, self.fold) is not None
         ):
             return ()
-        intended_target = _open_request(context, side, converted(id_), self.fold)
+        intended_target = _open_request(context, side, converted_id(id_), self.fold)
         if intended_target is None or context.id_state is not IdState.NEVER_SEEN:
             return ()
         text = (
@@ -254,7 +254,7 @@ class ByServer(CancellationRule):
             return ()
         target = _open_request(context, "client", id_, self.fold)
         if target is None:
-            subscription = self.fold.links.subscriptions.listening(
+            subscription = self.fold.links.subscriptions.last_listen(
                 session, RequestKey(context.message.frames[0].exchange, id_)
             )
             is_uncertain = not session.observed_start or session.unjudged.get("client") is not None
@@ -275,7 +275,7 @@ def named_id(context: MessageContext) -> Id | None:
 
 def _request_with_id(context: MessageContext, side: Side, id_: Id, fold: Fold) -> NamedRequest | None:
     """Returns a side's last request with an id in this session, or None if there is none."""
-    last_use = fold.routing.used_by(context.session).last(context.session.number, side, id_)
+    last_use = fold.routing.used_ids(context.session).last_use(context.session.number, side, id_)
     return None if last_use is None else NamedRequest(last_use.seq, last_use.key)
 
 
@@ -293,7 +293,7 @@ def _is_unknown_id(context: MessageContext, id_: Id, fold: Fold) -> bool:
         return False  # `cancel/by-server` reports this
     if context.cancels is not None or context.id_state is not IdState.NEVER_SEEN or not is_of_session(context):
         return False
-    is_sure = fold.routing.used_by(session).has_all and not fold.tables[sender].forgotten
+    is_sure = fold.routing.used_ids(session).has_all and not fold.tables[sender].forgotten_count
     return is_sure and session.unjudged.get(sender) is None and _request_with_id(context, sender, id_, fold) is None
 
 

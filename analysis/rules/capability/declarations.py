@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Response, Side
 from analysis.conversation.session import CLIENT_CAPABILITIES
-from analysis.protocol.json_pointer import step
-from analysis.protocol.revisions import ALL, MODERN, MODERN_ERA, NEWEST, REVISIONS, Span, only, since
+from analysis.protocol.json_pointer import encode_step
+from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, REVISIONS, Span, only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
@@ -190,7 +190,7 @@ class UnknownCapability(_DeclarationRule):
                 continue
             else:
                 text = f"the capability {name} is {_span_text(span)}, not by {REVISIONS[_defining_rank(context) or 0]}"
-            yield self.finding(context, text, pointer=f"{pointer}/{step(shortened(name))}")
+            yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(name))}")
             count += 1
             if count == _MAX_REPORTED_NAMES:
                 return
@@ -257,7 +257,7 @@ class LegacyTasks(_DeclarationRule):
 
 def _defining_rank(context: MessageContext) -> int | None:
     """Returns the rank of the revision that defines capabilities; in the handshake era, at most that era's newest."""
-    return context.rank if context.rank is None or context.era == "modern" else min(context.rank, MODERN - 1)
+    return context.rank if context.rank is None or context.era == "modern" else min(context.rank, FIRST_MODERN_RANK - 1)
 
 
 def _is_defined(span: Span, context: MessageContext) -> bool:
@@ -273,7 +273,7 @@ def _is_legacy_tasks(context: MessageContext, name: str) -> bool:
 def _span_text(span: Span) -> str:
     if span.first == span.last:
         return f"defined by {REVISIONS[span.first]}"
-    until = "" if span.last == NEWEST else f" until {REVISIONS[span.last]}"
+    until = "" if span.last == NEWEST_RANK else f" until {REVISIONS[span.last]}"
     return f"defined since {REVISIONS[span.first]}{until}"
 
 

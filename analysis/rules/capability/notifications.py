@@ -6,7 +6,7 @@ from typing import Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.protocol.declared_capabilities import lacks
-from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import HANDSHAKE_ERA, only
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.capability.client_capabilities import SETTLED_STATES
@@ -27,13 +27,13 @@ class _UndeclaredNotificationRule(Rule):
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         declaration = context.session.declared.get(context.era)
         method = _prefixed_method(context)
-        if declaration is None or method not in declaration.gaps:
+        if declaration is None or method not in declaration.uncovered_methods:
             return ()
         return [self.undeclared_finding(context, method, declaration.seq)]
 
     def undeclared_finding(self, context: MessageContext, method: str, declaration_seq: int) -> Finding:
         """Returns the finding that the capability for a method was not declared."""
-        text = f"{method} is sent, but {METHODS[method].gate} was not declared"
+        text = f"{method} is sent, but {METHODS[method].required_capability} was not declared"
         return self.finding(context, text, pointer="/method", related=(declaration_seq,))
 
 
@@ -66,7 +66,7 @@ class UndeclaredLogMessages(_UndeclaredNotificationRule):
         declaration = context.session.declared.get("handshake")
         if (
             declaration is not None
-            and "notifications/message" in declaration.gaps
+            and "notifications/message" in declaration.uncovered_methods
             and context.session.state in SETTLED_STATES
         ):
             for notification in held_messages:
@@ -212,12 +212,12 @@ class UndeclaredTasksMethod(Rule):
         request = context.message
         if not isinstance(request, Request):
             return
-        gate = METHODS[request.method].gate
+        gate = METHODS[request.method].required_capability
         if context.message.sender == "client":
             declaration = context.session.declared.get("handshake")
             is_gap = (
                 declaration is not None
-                and request.method in declaration.gaps
+                and request.method in declaration.uncovered_methods
                 and knows_declaration(context, declaration)
             )
         else:
@@ -233,4 +233,4 @@ class UndeclaredTasksMethod(Rule):
 
 def _prefixed_method(context: MessageContext) -> str:
     """Returns the method of a notification, with its prefix even if the sender left that out."""
-    return UNPREFIXED.get(context.method, context.method)
+    return UNPREFIXED_NOTIFICATIONS.get(context.method, context.method)

@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import Session
 from analysis.facts import code_of
-from analysis.protocol.declared_capabilities import Declared, has
+from analysis.protocol.declared_capabilities import DeclaredCapabilities, has
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
@@ -30,9 +30,16 @@ class _UndeclaredRule(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         declaration = context.session.declared.get(context.era)
-        if declaration is None or context.method not in declaration.gaps or not knows_declaration(context, declaration):
+        if (
+            declaration is None
+            or context.method not in declaration.uncovered_methods
+            or not knows_declaration(context, declaration)
+        ):
             return ()
-        text = f"{context.method} is requested, but the server did not declare {METHODS[context.method].gate}"
+        text = (
+            f"{context.method} is requested, but the server did not declare "
+            f"{METHODS[context.method].required_capability}"
+        )
         return [self.finding(context, text, pointer="/method", related=(declaration.seq,))]
 
 
@@ -181,11 +188,11 @@ class ServedUndeclared(Rule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         declaration, request = context.session.declared.get(context.era), context.request
-        if declaration is None or request is None or request.method not in declaration.gaps:
+        if declaration is None or request is None or request.method not in declaration.uncovered_methods:
             return ()
         if context.era == "handshake" and request.seq < context.session.last_initialize:
             return ()  # the request was sent under an earlier handshake
-        text = f"{request.method} is served, but {METHODS[request.method].gate} was not declared"
+        text = f"{request.method} is served, but {METHODS[request.method].required_capability} was not declared"
         return [self.finding(context, text, pointer="/result", related=(declaration.seq, request.seq))]
 
 
@@ -262,7 +269,7 @@ class DeclaredNotServed(Rule):
                 return []
             capabilities, declaration_seq = declaration.capabilities, declaration.seq
             is_refused = not _is_about_item(context, request) and declaration_seq < context.message.seq
-        gate = METHODS[request.method].gate
+        gate = METHODS[request.method].required_capability
         if not is_refused or not has(capabilities, gate):
             return []
         text = f"{request.method} is refused with {METHOD_NOT_FOUND}, although {gate} was declared"
@@ -301,7 +308,7 @@ def _needs_more_capabilities(request: Request, capabilities: dict[str, Any]) -> 
     return "task" in params or (wants_tools and not has(capabilities, "sampling.tools"))
 
 
-def knows_declaration(context: MessageContext, declaration: Declared) -> bool:
+def knows_declaration(context: MessageContext, declaration: DeclaredCapabilities) -> bool:
     """Whether a client had provably read the server's declaration before it sent a request, or had enough time to."""
     if context.era == "handshake" and context.state != "ready":
         return False

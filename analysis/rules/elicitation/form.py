@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
@@ -92,7 +92,9 @@ class SchemaNotFlat(_FormRule):
             fault = _field_fault(field, context.rank)
             if fault is not None:
                 yield self.finding(
-                    context, f"a field of a form {fault}", pointer=f"{schema_pointer}/properties/{step(name, 200)}"
+                    context,
+                    f"a field of a form {fault}",
+                    pointer=f"{schema_pointer}/properties/{encode_step(name, 200)}",
                 )
 
 
@@ -145,7 +147,7 @@ class Sensitive(_FormRule):
                 continue
             texts = (name, member(field, "title"), member(field, "description"))
             if any(isinstance(text, str) and _asks_for_secret(text) for text in texts):
-                field_pointer = f"{pointer}/requestedSchema/properties/{step(name, 200)}"
+                field_pointer = f"{pointer}/requestedSchema/properties/{encode_step(name, 200)}"
                 yield self.finding(
                     context, "a field of a form asks for what looks like a secret", pointer=field_pointer
                 )
@@ -174,7 +176,7 @@ class ClickableUrl(_FormRule):
         for name, field in fields_of(params):
             for key in ("title", "description"):
                 if _has_url(member(field, key)):
-                    text_pointer = f"{pointer}/requestedSchema/properties/{step(name, 200)}/{key}"
+                    text_pointer = f"{pointer}/requestedSchema/properties/{encode_step(name, 200)}/{key}"
                     yield self.finding(context, f"the {key} of a field has a URL", pointer=text_pointer)
 
 
@@ -196,7 +198,7 @@ class LegacyEnumNames(_FormRule):
     def check_form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
-                names_pointer = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
+                names_pointer = f"{pointer}/requestedSchema/properties/{encode_step(name, 200)}/enumNames"
                 yield self.finding(context, "enumNames is how an older revision gave titles", pointer=names_pointer)
 
 

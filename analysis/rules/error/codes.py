@@ -27,7 +27,7 @@ from analysis.protocol.error_codes import (
     UNSUPPORTED_VERSION,
 )
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import MODERN, MODERN_ERA
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import MessageOddity
@@ -89,7 +89,7 @@ class UnknownMethodCode(Rule):
         reason = _why_impossible(request, context.rank) or (_why_unserved(context, request) if code == 0 else None)
         if reason is None:
             return
-        is_modern = context.rank is not None and context.rank >= MODERN and request.sender == "client"
+        is_modern = context.rank is not None and context.rank >= FIRST_MODERN_RANK and request.sender == "client"
         is_grave = is_modern and context.session.server_is_modern and reason != _WRONG_SIDE
         text = (
             f"{_short_method(request.method)} {reason}, but is refused with {code_text(code)} instead of "
@@ -140,14 +140,14 @@ class ParseErrorForValidJson(Rule):
         response = context.message
         if code_of(context.message) != PARSE_ERROR or not isinstance(response, Response):
             return
-        if response.id is not None and response.id.pairs:
+        if response.id is not None and response.id.is_answerable:
             request = context.request
             if request is not None and all(_is_readable(frame.verdict.problem) for frame in request.frames):
                 text = "a parse error carries the id of a request, so the request must have been parsed"
                 yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
         elif context.http is not None:
             # A body that is not JSON leaves no message in the capture, so `requests` is empty then.
-            requests = context.http.sent if response.sender == "server" else ()
+            requests = context.http.client_messages if response.sender == "server" else ()
             if requests and all(_is_plain_json(sent_message) for sent_message in requests):
                 yield self._groundless_finding(context)
         elif context.session.observed_start:
@@ -443,7 +443,7 @@ def _code_meaning(code: int, method: str) -> str:
     # Many servers use this code for their own errors.
     is_other = code == RESOURCE_NOT_FOUND and not method.startswith("resources/")
     if definition is not None and not is_other:
-        return definition.explained
+        return definition.meaning_with_revisions
     if code in SERVER_RANGE:
         return "defined by the server"
     return "reserved and not defined" if code in JSONRPC_RANGE else "defined by the application"
@@ -487,8 +487,8 @@ def _why_unserved(context: MessageContext, request: Request) -> str | None:
     if (
         request.sender != "client"
         or declaration is None
-        or not method.gate
-        or has(declaration.capabilities, method.gate)
+        or not method.required_capability
+        or has(declaration.capabilities, method.required_capability)
     ):
         return None
     return "belongs to a capability that the server did not declare"
@@ -497,7 +497,7 @@ def _why_unserved(context: MessageContext, request: Request) -> str | None:
 def _is_before_dispatch(context: MessageContext, request: Request, code: int) -> bool:
     """Whether an error may have been raised before the receiver looked at the method."""
     message = context.message
-    has_id = isinstance(message, Response) and message.id is not None and message.id.pairs
+    has_id = isinstance(message, Response) and message.id is not None and message.id.is_answerable
     if (
         not has_id
         or code in (PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION)

@@ -50,11 +50,11 @@ class PingRefused(Rule):
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message has it
         if http.status is None or http.status >= 400:
             return ()  # the status refuses the request: the session has ended, or the credentials are not valid
-        bodies = [context for context in http.received if context.message.frames[0].unit == "http_body"]
+        bodies = [context for context in http.server_messages if context.message.frames[0].unit == "http_body"]
         return [finding for context in bodies if self._applies_to(context) for finding in self._check(context)]
 
     def _applies_to(self, context: MessageContext) -> bool:
-        return context.method == "ping" and self.versions.holds(context.rank, context.era)
+        return context.method == "ping" and self.versions.applies_to(context.rank, context.era)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         code, call = code_of(context.message), context.answered

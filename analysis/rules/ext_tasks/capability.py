@@ -6,7 +6,7 @@ from typing import Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
-from analysis.conversation.session import CLIENT_CAPABILITIES, META
+from analysis.conversation.session import CLIENT_CAPABILITIES, META_PREFIX
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, ListenSubscription
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
@@ -23,7 +23,7 @@ from analysis.rules.error.codes import code_text
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
 
-EXTENSION: Final = f"{META}tasks"
+EXTENSION: Final = f"{META_PREFIX}tasks"
 SOURCE: Final = "SEP-2663"
 TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 """The methods of requests about tasks."""
@@ -156,9 +156,9 @@ class UndeclaredServed(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         subscription = context.subscription
-        if not isinstance(subscription, ListenSubscription) or subscription.acknowledged is None:
+        if not isinstance(subscription, ListenSubscription) or subscription.granted_filter is None:
             return ()
-        if not subscription.acknowledged.task_ids or not subscription.memory.pop(self.id, False):
+        if not subscription.granted_filter.task_ids or not subscription.memory.pop(self.id, False):
             return ()
         text = "taskIds are acknowledged to a client that did not declare the extension"
         return [self.finding(context, text, pointer="/params/notifications/taskIds", related=(subscription.seq,))]
@@ -216,7 +216,7 @@ class UnlistenedNotification(Rule):
         task_id, own_subscription = member(context.body.get("params"), "taskId"), context.subscription
         subscriptions = _subscriptions_of(context, self.fold)
         if not isinstance(task_id, str) or (
-            isinstance(own_subscription, ListenSubscription) and task_id in own_subscription.requested.task_ids
+            isinstance(own_subscription, ListenSubscription) and task_id in own_subscription.requested_filter.task_ids
         ):
             return ()
         if subscriptions is None:
@@ -224,7 +224,7 @@ class UnlistenedNotification(Rule):
         now_ns = context.message.t_ns
         for subscription in subscriptions:
             is_open = subscription.ended_ns is None or now_ns - subscription.ended_ns <= RACE_NS
-            if is_open and task_id in subscription.requested.task_ids:
+            if is_open and task_id in subscription.requested_filter.task_ids:
                 return ()
         return [self.finding(context, "the client does not listen to this task", pointer="/params/taskId")]
 
@@ -260,7 +260,7 @@ def _server_has_extension(context: MessageContext) -> bool:
 def _subscriptions_of(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
     """Returns a client's `subscriptions/listen` requests, or None if there are too many or some were forgotten."""
     subscriptions = fold.links.subscriptions
-    if subscriptions.forgotten:
+    if subscriptions.forgotten_count:
         return None
-    client_subscriptions = subscriptions.listenings(context.session)
+    client_subscriptions = subscriptions.listen_subscriptions(context.session)
     return client_subscriptions if len(client_subscriptions) <= MAX_SEARCHED_SUBSCRIPTIONS else None

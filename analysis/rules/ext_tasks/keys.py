@@ -7,7 +7,7 @@ from typing import Any, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message
 from analysis.conversation.tasks import Task
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
 from analysis.rules.ext_tasks.capability import SOURCE
@@ -120,7 +120,7 @@ class KeyReused(_KeyRule):
     def fault_findings(self, context: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:
         part = "/result" if context.answered is not None else "/params"
         return [
-            self.finding(context, text, pointer=f"{part}/inputRequests/{step(key, 200)}")
+            self.finding(context, text, pointer=f"{part}/inputRequests/{encode_step(key, 200)}")
             for key, text in faults[:MAX_KEY_FINDINGS]
         ]
 
@@ -154,7 +154,9 @@ class UnknownKey(_KeyRule):
         ]
         text = "the task does not ask this question"
         return [
-            self.finding(context, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.last_seq,))
+            self.finding(
+                context, text, pointer=f"/params/inputResponses/{encode_step(key, 200)}", related=(keys.last_seq,)
+            )
             for key in unknown_keys[:MAX_KEY_FINDINGS]
         ]
 

@@ -10,7 +10,7 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import MessageOddity
 from analysis.rules.support.message_text import AnyFrameRule, hidden_values, is_value, reason, shortened_name
 from captures.exact_judge import nesting_depth
-from captures.limits import DEEP
+from captures.limits import MAX_DEPTH
 
 _DECISIVE_POINTERS: Final = frozenset({"/id", "/method", "/result", "/error"})
 
@@ -34,8 +34,8 @@ class TooDeep(AnyFrameRule):
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        if reason(message) == self.id or (is_value(message) and nesting_depth(raw_of(message.frames)) > DEEP):
-            yield self.frame_finding(context, f"the message nests more than {DEEP} levels")
+        if reason(message) == self.id or (is_value(message) and nesting_depth(raw_of(message.frames)) > MAX_DEPTH):
+            yield self.frame_finding(context, f"the message nests more than {MAX_DEPTH} levels")
 
 
 class DuplicateKey(AnyFrameRule):

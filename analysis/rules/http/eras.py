@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.request_meta import missing_meta
 from analysis.conversation.session import Session
@@ -17,7 +17,7 @@ from analysis.protocol.error_codes import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
-from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import AllEras, listed_versions, member, shortened, speaks_modern
@@ -60,10 +60,10 @@ class ErrorStatus(ExchangeEndRule):
     source = f"2026-07-28 basic/index; {_STREAMABLE}"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        answer = http.received[0] if http.received else None
+        answer = http.server_messages[0] if http.server_messages else None
         if answer is None or not isinstance(answer.message, Response) or not answer.message.is_error:
             return ()
-        request = http.sent[0] if http.sent else None
+        request = http.client_messages[0] if http.client_messages else None
         if http.status is None or http.status in UNRELATED_STATUSES or request is None or not speaks_modern(request):
             return ()
         code = code_of(answer.message)
@@ -108,9 +108,13 @@ class NotFoundWithoutError(ExchangeEndRule):
         return (like.status == 404 or like.status in SUCCESS_STATUSES) and super().concerns_exchange(hook, like)
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.sent or not isinstance(http.sent[0].message, Request) or not speaks_modern(http.sent[0]):
+        if (
+            not http.client_messages
+            or not isinstance(http.client_messages[0].message, Request)
+            or not speaks_modern(http.client_messages[0])
+        ):
             return ()
-        answer = http.received[0].message if http.received else None
+        answer = http.server_messages[0].message if http.server_messages else None
         if http.status != 404:
             result = member(answer.result, "resultType") if isinstance(answer, Response) else None
             if result is not None and len(self._served_paths) < _MAX_PATHS:
@@ -120,7 +124,9 @@ class NotFoundWithoutError(ExchangeEndRule):
         if code == METHOD_NOT_FOUND or http.path not in self._served_paths or is_body_lost(http):
             return ()
         return self.findings_in_response(
-            http, session, f"{shortened(http.sent[0].method)} is answered with 404 and without {METHOD_NOT_FOUND}"
+            http,
+            session,
+            f"{shortened(http.client_messages[0].method)} is answered with 404 and without {METHOD_NOT_FOUND}",
         )
 
 
@@ -144,7 +150,7 @@ class SessionHeaderModern(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD not in http.fields and FIELD not in http.answer_fields:
             return ()
-        if not http.sent or not speaks_modern(http.sent[0]):
+        if not http.client_messages or not speaks_modern(http.client_messages[0]):
             return ()
         findings: list[Finding] = []
         if FIELD in http.fields:
@@ -190,7 +196,7 @@ class GetOrDeleteModern(VersionLearningRule, HttpRule):
         versions = listed_versions(message)
         if not versions:
             return
-        if all((rank_of(version) or 0) >= MODERN for version in versions):
+        if all((rank_of(version) or 0) >= FIRST_MODERN_RANK for version in versions):
             if len(self._modern_paths) < _MAX_PATHS:
                 self._modern_paths.add(http.path)
         else:
@@ -200,7 +206,7 @@ class GetOrDeleteModern(VersionLearningRule, HttpRule):
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.path not in self._modern_paths or http.sent or http.status is None:
+        if http.path not in self._modern_paths or http.client_messages or http.status is None:
             return ()
         text = f"{http.method} to a server that supports no revision with sessions"
         findings = [
@@ -230,13 +236,13 @@ class BufferingHeader(ResponseStartRule):
     level = WARNING
     impact = Impact.COST
     statuses = SUCCESS_STATUSES
-    media = STREAM
+    media = EVENT_STREAM
     once = True
     source = _STREAMABLE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.answer_fields.get("x-accel-buffering", "").lower() == "no":
             return ()
-        if http.maker in _BUFFERING_PROXIES:
+        if http.program in _BUFFERING_PROXIES:
             return ()  # these proxies obey the header and remove it
         return self.findings_in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.conversation.failure import GATEWAY_STATUSES, failed_by
-from analysis.conversation.http_exchange import STREAM, HttpExchange
+from analysis.conversation.failure import GATEWAY_STATUSES, failed_party
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.response_text import MAX_GIST_CHARS
 from analysis.conversation.session import Session
@@ -79,7 +79,7 @@ def culprit_of(http: HttpExchange) -> Culprit:
     """Returns the sender of a response that refuses a request, as far as it is known."""
     via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
     maker = product.partition("/")[0]
-    if failed_by(http) == "gateway":
+    if failed_party(http) == "gateway":
         name = shortened(maker or via or "")
         return Culprit(f"a gateway ({name})" if name else "a gateway", "transport")
     return Culprit("the server", "server")
@@ -98,12 +98,12 @@ def gist_suffix(http: HttpExchange) -> str:
 
 
 def _has_mcp_response(http: HttpExchange) -> bool:
-    return any(isinstance(context.message, Response) for context in http.received)
+    return any(isinstance(context.message, Response) for context in http.server_messages)
 
 
 def _is_about_request(http: HttpExchange) -> bool:
     """Whether a refusal has the id of the request; official servers refuse sessions with errors that have no id."""
-    answers = [context.message for context in http.received if isinstance(context.message, Response)]
+    answers = [context.message for context in http.server_messages if isinstance(context.message, Response)]
     return any(answer.id is not None and answer.id.type != "null" for answer in answers)
 
 
@@ -127,8 +127,8 @@ class _RefusalRule(HttpRule):
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
-        is_of_older_transport = http.is_for_stream and stream is not None and stream.over is None
-        if http.is_ours or (self.needs_body and "server" in http.unrecorded):
+        is_of_older_transport = http.is_for_stream and stream is not None and stream.end_ref is None
+        if http.is_from_recorder or (self.needs_body and "server" in http.unrecorded_sides):
             return ()
         return self.check_exchange(http, session) if is_of_older_transport or http.is_streamable else ()
 
@@ -142,7 +142,7 @@ class _RefusalRule(HttpRule):
         )
         culprit = culprit_of(http)
         text = f"{subject} is refused with {status_text(http)} by {culprit.name}{retry_text}{gist_suffix(http)}"
-        related = (http.over.seq,) if http.over is not None else ()
+        related = (http.end_ref.seq,) if http.end_ref is not None else ()
         findings = self.findings_in_request(http, session, text)
         return [finding._replace(blames=culprit.blames, related=related) for finding in findings]
 
@@ -155,7 +155,7 @@ def _has_its_own_finding(http: HttpExchange, first_message: MessageContext) -> b
         return True  # the client learns that its session has ended, or another rule reports that the error is missing
     if first_message.message.index is not None and http.status == _BAD_REQUEST:
         return True  # the revision does not have batches
-    return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client))
+    return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client_fingerprint))
 
 
 class CallRefused(_RefusalRule):
@@ -242,7 +242,7 @@ class MessageNotAnswered(ExchangeEndRule):
         messages = messages_of(http)
         if http.status is not None or http.ended_by != "client" or not messages or requests_of(http):
             return ()
-        waited_ns = http.over.t_ns - messages[0].message.t_ns if http.over is not None else 0
+        waited_ns = http.end_ref.t_ns - messages[0].message.t_ns if http.end_ref is not None else 0
         if waited_ns < _MIN_CLIENT_WAIT_NS or self.id in http.memory:
             return ()
         text = f"{_message_name(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
@@ -250,12 +250,17 @@ class MessageNotAnswered(ExchangeEndRule):
 
     def _wait_for_answer(self, context: MessageContext) -> Iterable[Finding]:
         http, at_ns = context.http, context.message.t_ns
-        if http is not None and http.method == "POST" and context.message.sender == "client" and len(http.sent) < 2:
+        if (
+            http is not None
+            and http.method == "POST"
+            and context.message.sender == "client"
+            and len(http.client_messages) < 2
+        ):
             self.check_later(at_ns + _MAX_WAIT_NS, lambda: self._check_still_waiting(context, http))
         return ()
 
     def _check_still_waiting(self, context: MessageContext, http: HttpExchange) -> Iterable[Finding]:
-        if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
+        if http.answered_ref is not None or not http.is_streamable or http.session is None or requests_of(http):
             return []
         http.memory[self.id] = True
         return [self.finding(context, f"{_message_name(context)} got no HTTP response for {_MAX_WAIT_NS / 1e9:.0f} s")]
@@ -281,8 +286,8 @@ class BodyCut(ExchangeEndRule):
     source = "RFC 9112 §8"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        failed_requests = [call.request for call in http.unawaited if call.outcome is Outcome.FAILED]
-        if http.media_type == STREAM or http.ended_by not in ("server", "error") or not failed_requests:
+        failed_requests = [call.request for call in http.ended_calls if call.outcome is Outcome.FAILED]
+        if http.media_type == EVENT_STREAM or http.ended_by not in ("server", "error") or not failed_requests:
             return ()
         content_length = http.answer_fields.get("content-length", "")
         size_text = f"{http.response_size:,}" + (f" of {int(content_length):,}" if content_length.isdigit() else "")
@@ -335,7 +340,7 @@ class StreamBroken(ExchangeEndRule):
     needs_body = True
     who = "server"
     statuses = range(200, 300)
-    media = STREAM
+    media = EVENT_STREAM
     source = "RFC 9112 §8"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -344,7 +349,7 @@ class StreamBroken(ExchangeEndRule):
             return ()
         first_request = requests[0]
         # The time is measured from the request because a gateway may hold back the response's head until it gives up.
-        lasted_ns = http.over.t_ns - first_request.message.t_ns if http.over is not None else 0
+        lasted_ns = http.end_ref.t_ns - first_request.message.t_ns if http.end_ref is not None else 0
         text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after the request, without the response to "
         findings = self.findings_at_end(http, session, text + shortened(first_request.method))
         return [
@@ -376,11 +381,11 @@ class Unreachable(Rule):
         return like.status in GATEWAY_STATUSES
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        start = http.started or http.over
-        if not http.is_ours or start is None:
+        start = http.started_ref or http.end_ref
+        if not http.is_from_recorder or start is None:
             return ()
-        evidence = http.sent[0] if http.sent else start
-        related = (http.over.seq,) if http.over is not None else ()
+        evidence = http.client_messages[0] if http.client_messages else start
+        related = (http.end_ref.seq,) if http.end_ref is not None else ()
         text = http.reason[:MAX_GIST_CHARS] or "the server cannot be reached"
         return [self.finding(evidence, text, blames="transport", related=related, session=session)]
 
@@ -415,7 +420,7 @@ class SessionRefused(ExchangeEndRule):
         if not messages_of(http):
             return ()
         refusal_seqs = refusals_by_id.setdefault(session_id, [])
-        refusal_seqs.append(http.over.seq if http.over is not None else 0)
+        refusal_seqs.append(http.end_ref.seq if http.end_ref is not None else 0)
         if len(refusal_seqs) != _MIN_REFUSALS_IN_A_ROW:
             return ()
         text = f"the session is refused {len(refusal_seqs)} times in a row with {status_text(http)}{gist_suffix(http)}"

@@ -152,7 +152,7 @@ class Broadcast(Rule):
         notifications[raw] = _SentMessage(context.body, http, context.message.t_ns, context.message.seq)
         if len(notifications) > _MAX_REMEMBERED_MESSAGES or len(raw) > _MAX_NOTIFICATION_BYTES:
             notifications.popitem(last=len(raw) > _MAX_NOTIFICATION_BYTES)
-        if earlier is None or earlier.http.over is not None or not _is_on_other_stream(earlier, http):
+        if earlier is None or earlier.http.end_ref is not None or not _is_on_other_stream(earlier, http):
             return ()
         if context.message.t_ns - earlier.t_ns > _MAX_INTERVAL_NS:
             return ()

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from analysis.conversation.http_exchange import STREAM, HttpExchange, media_of
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange, media_type_of
 from analysis.conversation.session import Session
 from analysis.facts import text_of_error
 from analysis.protocol.revisions import since
@@ -76,7 +76,7 @@ class PostAccept(ResponseStartRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        missing_type = _missing_media_type(http, (JSON, STREAM)) if messages_of(http) else None
+        missing_type = _missing_media_type(http, (JSON, EVENT_STREAM)) if messages_of(http) else None
         return (
             self.findings_in_request(http, session, f"a POST {missing_type.text}", missing_type.level)
             if missing_type is not None
@@ -102,13 +102,13 @@ class GetAccept(ResponseStartRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        rank, era = http.transported(session)
-        has_sessions = SESSION_REVISIONS.holds(rank, era)
+        rank, era = http.transport_revision_and_era(session)
+        has_sessions = SESSION_REVISIONS.applies_to(rank, era)
         if rank is not None and not has_sessions:
             return ()
         # Browsers and health checks send such requests.
         is_probe = not has_sessions or http.status in _NO_STREAM_STATUSES
-        missing_type = _missing_media_type(http, (STREAM,))
+        missing_type = _missing_media_type(http, (EVENT_STREAM,))
         if missing_type is None:
             return ()
         return self.findings_in_request(
@@ -136,9 +136,9 @@ class RequestContentType(ResponseStartRule):
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         value = http.fields.get("content-type", "")
-        if value == JSON or not messages_of(http) or "content-type" in http.doubled:
+        if value == JSON or not messages_of(http) or "content-type" in http.repeated_fields:
             return ()
-        media = media_of(value)
+        media = media_type_of(value)
         if media != JSON:
             text = f"a message is sent as {shortened(media)}" if media else "a message is sent without a content type"
             return self.findings_in_request(http, session, text)
@@ -203,7 +203,7 @@ class OriginStatus(ExchangeEndRule):
         status = http.status
         if status is None or not 400 <= status < 500 or status in UNRELATED_STATUSES or not http.fields.get("origin"):
             return ()
-        texts = [http.reason, *(text_of_error(context.message) for context in http.received)]
+        texts = [http.reason, *(text_of_error(context.message) for context in http.server_messages)]
         if not any("origin" in (text or "").lower() for text in texts):
             return ()
         return self.findings_in_response(
@@ -226,7 +226,7 @@ def _missing_media_type(http: HttpExchange, required: tuple[str, ...]) -> _Missi
 
     A type that is accepted only by a wildcard causes at most a warning.
     """
-    if "accept" in http.doubled:
+    if "accept" in http.repeated_fields:
         return None  # only the last value is known
     worst_acceptance, missing_type = 2, ""
     for media in required:
@@ -249,7 +249,7 @@ def _acceptance(accept: str, media: str) -> int:
     """Returns 2 if a media type is accepted by its name, 1 if only by a wildcard, and 0 if not at all."""
     best = 0
     for part in accept.lower().split(","):
-        name = media_of(part)
+        name = media_type_of(part)
         if _header_parameter(part, "q") in ("0", "0.0", "0.00", "0.000"):
             continue
         if name == media:

@@ -9,7 +9,7 @@ from analysis.conversation.message import Response
 from analysis.conversation.session import Session
 from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
-from analysis.protocol.methods import REQUESTS
+from analysis.protocol.methods import REQUEST_METHODS
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding, Impact
@@ -82,7 +82,7 @@ class NameHeader(_HeaderRule):
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.method in NAME_MEMBERS or context.http is None or NAME_FIELD not in context.http.fields:
             return super().on_request(context)
-        if context.method not in REQUESTS:
+        if context.method not in REQUEST_METHODS:
             return ()
         return [self.finding(context, "Mcp-Name is sent with a method that has no name", level=NOTE)]
 
@@ -178,7 +178,12 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.status is None or http.status in UNRELATED_STATUSES or not http.sent or not speaks_modern(http.sent[0]):
+        if (
+            http.status is None
+            or http.status in UNRELATED_STATUSES
+            or not http.client_messages
+            or not speaks_modern(http.client_messages[0])
+        ):
             return ()
         fault = version_fault(http)
         if fault == "missing" and self._serves_older_revisions:
@@ -192,7 +197,7 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
             texts.append("MCP-Protocol-Version is missing" if fault == "missing" else mismatch_text)
         if not texts or is_body_lost(http):
             return ()
-        answer = http.received[0].message if http.received else None
+        answer = http.server_messages[0].message if http.server_messages else None
         code = code_of(answer) if isinstance(answer, Response) else None
         if http.status == 400 and code in _REFUSAL_CODES:
             return ()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.call import Outcome
-from analysis.conversation.http_exchange import REDIRECTS, HttpExchange
+from analysis.conversation.http_exchange import REDIRECT_STATUSES, HttpExchange
 from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Blames, Finding, Impact
@@ -66,7 +66,7 @@ class RedirectScheme(ExchangeEndRule):
     impact = Impact.CONNECTION
     level = WARNING
     http_methods = ALL_METHODS
-    statuses = REDIRECTS
+    statuses = REDIRECT_STATUSES
     once = True
     once_each = True
     source = "RFC 9110 §15.4"
@@ -97,7 +97,7 @@ class Redirected(ExchangeEndRule):
     impact = Impact.COST
     level = NOTE
     http_methods = ALL_METHODS
-    statuses = REDIRECTS
+    statuses = REDIRECT_STATUSES
     once = True
     once_each = True
     source = "RFC 9110 §15.4"
@@ -124,7 +124,7 @@ class RedirectNotFollowed(HttpRule):
     id = "http/redirect-not-followed"
     level = WARNING
     at_end = True
-    statuses = REDIRECTS - _TO_GET_STATUSES
+    statuses = REDIRECT_STATUSES - _TO_GET_STATUSES
     source = "RFC 9110 §15.4"
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:

@@ -90,7 +90,7 @@ class SessionIdWeak(_IssuedIdRule):
 
     def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         session_id = http.session_ids.get(issued_id)
-        if not issued_id or session_id is None or not http.is_opening:
+        if not issued_id or session_id is None or not http.is_initializing:
             return ()
         if session_id.order != http.order:
             is_of_other_session = (
@@ -128,7 +128,12 @@ class SessionIdLate(_IssuedIdRule):
         if session_id is None or session_id.order != http.order or session_id.is_of_opening or FIELD in http.fields:
             return ()
         is_session_known = session is not None and session.handshake is not None and session.lost_seq < 0
-        if not issued_id or not is_session_known or session is None or http.session_ids.of_session(session) is not None:
+        if (
+            not issued_id
+            or not is_session_known
+            or session is None
+            or http.session_ids.id_of_session(session) is not None
+        ):
             return ()
         return self.findings_in_response(http, session, "a session id is first sent after the response to initialize")
 
@@ -150,7 +155,13 @@ class SessionIdChanged(_IssuedIdRule):
 
     def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requested_id = http.fields.get(FIELD)
-        if not requested_id or issued_id == requested_id or http.is_opening or FIELD in http.doubled or http.unrecorded:
+        if (
+            not requested_id
+            or issued_id == requested_id
+            or http.is_initializing
+            or FIELD in http.repeated_fields
+            or http.unrecorded_sides
+        ):
             return ()
         return self.findings_in_response(http, session, "the response has a different session id than the request")
 
@@ -178,15 +189,20 @@ class DeadSessionServed(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status is None or http.status == 404 or http.status in UNRELATED_STATUSES or http.is_redirect:
             return ()
-        if http.started is None:
+        if http.started_ref is None:
             return ()
         session_id = http.session_ids.get(http.fields.get(FIELD, ""))
-        if session_id is None or session_id.is_alive or http.is_opening or not session_id.was_invalid_at(http.started):
+        if (
+            session_id is None
+            or session_id.is_alive
+            or http.is_initializing
+            or not session_id.was_invalid_at(http.started_ref)
+        ):
             return ()
         # Only an earlier DELETE counts: this request may be a DELETE itself.
-        was_deleted = session_id.deleted is not None and session_id.deleted.seq < http.started.seq
+        was_deleted = session_id.deleted is not None and session_id.deleted.seq < http.started_ref.seq
         end_text = "had been deleted" if was_deleted else "was answered with 404"
-        is_error = bool(http.received) and all("error" in context.body for context in http.received)
+        is_error = bool(http.server_messages) and all("error" in context.body for context in http.server_messages)
         answer_text = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
         # A DELETE for a session that no longer exists does nothing.
         level = NOTE if http.method == "DELETE" else None
@@ -218,7 +234,7 @@ class SessionNotDeleted(Rule):
         self._openings: dict[int, HttpExchange] = {}
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if session is not None and http.is_opening and len(self._openings) < _MAX_SESSIONS:
+        if session is not None and http.is_initializing and len(self._openings) < _MAX_SESSIONS:
             self._openings[session.number] = http
         return ()
 
@@ -229,7 +245,7 @@ class SessionNotDeleted(Rule):
         opening = self._openings.get(session.number)
         if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
             return ()
-        session_id = opening.session_ids.get(opening.session_ids.of_session(session) or "")
+        session_id = opening.session_ids.get(opening.session_ids.id_of_session(session) or "")
         if session_id is None or not session_id.is_alive or session_id.last is None:
             return ()
         if session_id.tried:
@@ -243,4 +259,4 @@ class SessionNotDeleted(Rule):
 def _is_newly_issued(issued_id: str, http: HttpExchange) -> bool:
     """Whether an exchange issues this id instead of repeating it."""
     session_id = http.session_ids.get(issued_id)
-    return http.is_opening or (session_id is not None and session_id.order == http.order)
+    return http.is_initializing or (session_id is not None and session_id.order == http.order)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.routing import IDLE_NS
+from analysis.conversation.routing import MAX_IDLE_NS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD, SessionId
 from analysis.protocol.revisions import rank_of
@@ -38,15 +38,17 @@ class _MissingIdRule(HttpRule):
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if FIELD in http.fields or http.started is None or http.is_modern or http.is_opening:
+        if FIELD in http.fields or http.started_ref is None or http.is_modern or http.is_initializing:
             return ()
-        if not http.sent and http.method == "POST":
+        if not http.client_messages and http.method == "POST":
             return ()  # the capture does not show which message was sent
         rank = rank_of(http.fields.get(VERSION_FIELD))
-        if rank is not None and not SESSION_REVISIONS.holds(rank, None):
+        if rank is not None and not SESSION_REVISIONS.applies_to(rank, None):
             return ()
         issued_ids = [
-            session_id for session_id in http.session_ids.issued_to(http.client) if _should_have(http, session_id)
+            session_id
+            for session_id in http.session_ids.issued_to(http.client_fingerprint)
+            if _should_have(http, session_id)
         ]
         return self.check_missing_id(http, session, issued_ids) if issued_ids and self.can_judge(http) else ()
 
@@ -159,7 +161,7 @@ class UnknownSessionId(ResponseStartRule):
         id_ = http.fields.get(FIELD)
         if (
             not id_
-            or http.started is None
+            or http.started_ref is None
             or id_ in self._reported_ids
             or len(self._reported_ids) >= _MAX_UNKNOWN_SESSION_IDS
             or not http.is_whole
@@ -167,14 +169,14 @@ class UnknownSessionId(ResponseStartRule):
             return ()
         ids = http.session_ids
         session_id = ids.get(id_)
-        if (session_id is not None and session_id.given is not None) or ids.forgotten or http.is_modern:
+        if (session_id is not None and session_id.given is not None) or ids.forgotten_count or http.is_modern:
             return ()
         plain_id = _plain_id(id_)
         if self._begin_comparison(id_) and any(
-            other_id != id_ and _plain_id(other_id) == plain_id and ids.is_issued(other_id) for other_id in ids.known()
+            other_id != id_ and _plain_id(other_id) == plain_id and ids.is_issued(other_id) for other_id in ids.ids()
         ):
             text = "the session id differs from the issued one only in case, quotes or spaces"
-        elif http.started.t_ns > IDLE_NS:
+        elif http.started_ref.t_ns > MAX_IDLE_NS:
             text = "the server never issued this session id"
         else:
             return ()  # the server may have issued the id before the recording
@@ -214,9 +216,13 @@ class UnknownSessionStatus(ExchangeEndRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.is_modern or not http.received or not all("error" in context.body for context in http.received):
+        if (
+            http.is_modern
+            or not http.server_messages
+            or not all("error" in context.body for context in http.server_messages)
+        ):
             return ()
-        if not any("session" in text_of(context) for context in http.received) or not lacks_session(http):
+        if not any("session" in text_of(context) for context in http.server_messages) or not lacks_session(http):
             return ()
         if FIELD not in http.fields:
             text = f"a request without a session id is refused with an error and status {http.status}, not 400"
@@ -247,10 +253,10 @@ class InitializeWithSessionId(ResponseStartRule):
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
-        if not id_ or http.started is None or not http.is_opening:
+        if not id_ or http.started_ref is None or not http.is_initializing:
             return ()
         session_id = http.session_ids.get(id_)
-        is_gone = session_id is not None and session_id.gone is not None and session_id.gone.seq < http.started.seq
+        is_gone = session_id is not None and session_id.gone is not None and session_id.gone.seq < http.started_ref.seq
         text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
         return self.findings_in_request(http, session, text, ERROR if is_gone else WARNING)
 
@@ -275,9 +281,9 @@ class SessionReusedAfter404(ResponseStartRule):
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         session_id = http.session_ids.get(http.fields.get(FIELD, ""))
-        if session_id is None or session_id.gone is None or http.started is None or http.is_opening:
+        if session_id is None or session_id.gone is None or http.started_ref is None or http.is_initializing:
             return ()
-        delay_ns = http.started.t_ns - session_id.gone.t_ns
+        delay_ns = http.started_ref.t_ns - session_id.gone.t_ns
         if delay_ns <= RACE_NS:
             return ()
         text = f"the session id was answered with 404 {delay_ns / 1e9:.0f} s earlier"
@@ -308,33 +314,33 @@ class DeleteWithoutSession(ResponseStartRule):
         if FIELD in http.fields or not _uses_sessions(http, session):
             return ()
         # As far as the capture shows, the client never received an id, so it has no session to delete.
-        is_needless = not http.session_ids.issued_to(http.client)
+        is_needless = not http.session_ids.issued_to(http.client_fingerprint)
         return self.findings_in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
 
 def _uses_sessions(http: HttpExchange, session: Session | None) -> bool:
     """Whether a client is known to use a revision with sessions."""
-    rank, era = http.transported(session)
+    rank, era = http.transport_revision_and_era(session)
     if rank is not None:
-        return SESSION_REVISIONS.holds(rank, era)
-    issued_ids = http.session_ids.issued_to(http.client)
+        return SESSION_REVISIONS.applies_to(rank, era)
+    issued_ids = http.session_ids.issued_to(http.client_fingerprint)
     return any(
-        session_id.session is not None and SESSION_REVISIONS.holds(rank_of(session_id.session.handshake), None)
+        session_id.session is not None and SESSION_REVISIONS.applies_to(rank_of(session_id.session.handshake), None)
         for session_id in issued_ids
     )
 
 
 def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
     """Whether a request should have an id: its client has received it, and its session is not known to have ended."""
-    if session_id.given is None or http.started is None or session_id.order is None or not session_id.is_of_opening:
+    if session_id.given is None or http.started_ref is None or session_id.order is None or not session_id.is_of_opening:
         return False
     if (
-        session_id.given.seq >= http.started.seq
+        session_id.given.seq >= http.started_ref.seq
         or session_id.path != http.path
-        or session_id.was_invalid_at(http.started)
+        or session_id.was_invalid_at(http.started_ref)
     ):
         return False
-    return session_id.session is not None and SESSION_REVISIONS.holds(rank_of(session_id.session.handshake), None)
+    return session_id.session is not None and SESSION_REVISIONS.applies_to(rank_of(session_id.session.handshake), None)
 
 
 def _plain_id(id_: str) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.conversation.failure import failed_by
-from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, STREAM, WITHOUT_BODY, HttpExchange
-from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.failure import failed_party
+from analysis.conversation.http_exchange import BODILESS_STATUSES, EVENT_STREAM, MAX_BODY_MESSAGES, HttpExchange
+from analysis.conversation.message import InvalidMessage, Notification, Request, Response
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
@@ -56,17 +56,21 @@ class NotificationStatus(ExchangeEndRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= MAX_BODY_MESSAGES:
+        if (
+            not http.client_messages
+            or isinstance(http.client_messages[0].message, Request)
+            or len(http.client_messages) >= MAX_BODY_MESSAGES
+        ):
             return ()
-        if not all(isinstance(context.message, (Notification, Response)) for context in http.sent):
+        if not all(isinstance(context.message, (Notification, Response)) for context in http.client_messages):
             return ()
-        if any(isinstance(context.message, Response) for context in http.received):
+        if any(isinstance(context.message, Response) for context in http.server_messages):
             return ()  # `jsonrpc/notification-answered` reports the response
-        if any(echoed_message(context) is not None for context in http.received):
+        if any(echoed_message(context) is not None for context in http.server_messages):
             return ()  # `id/echoed-frame` reports this
-        if http.sent[0].message.index is not None and http.sent[0].rank == _BATCH_RANK:
+        if http.client_messages[0].message.index is not None and http.client_messages[0].rank == _BATCH_RANK:
             return ()  # `batch/empty-response` reports this
-        kind = "a response" if isinstance(http.sent[0].message, Response) else "a notification"
+        kind = "a response" if isinstance(http.client_messages[0].message, Response) else "a notification"
         return self.findings_in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
 
 
@@ -113,13 +117,13 @@ class RequestNotAnswered(ExchangeEndRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.ended_by != "complete" or http.media_type == STREAM or http.received:
+        if http.ended_by != "complete" or http.media_type == EVENT_STREAM or http.server_messages:
             return ()
-        if http.response_size and (http.status not in WITHOUT_BODY or http.media_type == JSON):
+        if http.response_size and (http.status not in BODILESS_STATUSES or http.media_type == JSON):
             return ()
         # If records were lost after a request was sent, its cancellation may be among them.
         requests = [context for context in requests_of(http) if context.message.seq > context.session.lost_seq]
-        cancelled_seqs = {call.request.seq for call in http.unawaited if call.outcome is Outcome.CANCELLED}
+        cancelled_seqs = {call.request.seq for call in http.ended_calls if call.outcome is Outcome.CANCELLED}
         unanswered_requests = [
             context
             for context in requests
@@ -145,11 +149,11 @@ class ResponseContentType(ExchangeEndRule):
     needs_body = True
     who = "server"
     versions = _STREAMABLE_REVISIONS
-    statuses = frozenset({*SUCCESS_STATUSES} - WITHOUT_BODY)
+    statuses = frozenset({*SUCCESS_STATUSES} - BODILESS_STATUSES)
     source = _TRANSPORTS
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return like.media_type not in (JSON, STREAM) and super().concerns_exchange(hook, like)
+        return like.media_type not in (JSON, EVENT_STREAM) and super().concerns_exchange(hook, like)
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not requests_of(http):
@@ -179,18 +183,20 @@ class BodyNotJson(HttpRule):
     source = _TRANSPORTS
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.is_ours:
+        if http.is_from_recorder:
             return ()
-        if len(http.sent) == 1 and is_not_json(http.sent[0]):
+        if len(http.client_messages) == 1 and is_not_json(http.client_messages[0]):
             return [
                 self.finding(
-                    http.sent[0], "the body of the POST is not JSON, so it cannot be read as a message", session=session
+                    http.client_messages[0],
+                    "the body of the POST is not JSON, so it cannot be read as a message",
+                    session=session,
                 )
             ]
-        first_received = http.received[0] if http.received else None
+        first_received = http.server_messages[0] if http.server_messages else None
         if first_received is None or not is_not_json(first_received) or http.is_for_stream or not requests_of(http):
             return ()
-        if http.status is None or http.status not in SUCCESS_STATUSES or http.status in WITHOUT_BODY:
+        if http.status is None or http.status not in SUCCESS_STATUSES or http.status in BODILESS_STATUSES:
             return ()
         return [
             self.finding(
@@ -221,12 +227,12 @@ class JsonNotSingle(ExchangeEndRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        received = http.received
+        received = http.server_messages
         if len(received) == 1 and isinstance(received[0].message, Response) and received[0].message.index is None:
             return ()
         if not requests_of(http):
             return ()
-        bodies = [context for context in http.received if context.message.frames[0].unit == "http_body"]
+        bodies = [context for context in http.server_messages if context.message.frames[0].unit == "http_body"]
         for context in bodies:
             message = context.message
             if isinstance(message, (Request, Notification)):
@@ -238,7 +244,7 @@ class JsonNotSingle(ExchangeEndRule):
                 return [self.finding(context, f"the JSON response is {kind}", session=session)]
         # In other revisions `batch/not-supported-version` reports the array.
         is_array = bool(bodies) and bodies[0].message.index is not None
-        if not is_array or bodies[0].rank != _BATCH_RANK or http.sent[0].message.index is not None:
+        if not is_array or bodies[0].rank != _BATCH_RANK or http.client_messages[0].message.index is not None:
             return ()
         return [self.finding(bodies[0], "one request is answered with an array", session=session)]
 
@@ -268,8 +274,8 @@ class ResponseIdMismatch(Rule):
         if http is None or message.frames[0].unit != "http_body" or not isinstance(message, Response):
             return ()
         id_ = message.id
-        for sent_context in http.sent:
-            if isinstance(sent_context.message, Invalid) or (
+        for sent_context in http.client_messages:
+            if isinstance(sent_context.message, InvalidMessage) or (
                 isinstance(sent_context.message, Request) and sent_context.message.id == id_
             ):
                 return ()
@@ -301,13 +307,13 @@ class GetAnswer(ResponseStartRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.media_type == STREAM and http.status in SUCCESS_STATUSES:
+        if http.media_type == EVENT_STREAM and http.status in SUCCESS_STATUSES:
             return ()
         if http.status not in SUCCESS_STATUSES:
-            if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
+            if not http.accepts_stream or lacks_session(http) or failed_party(http) != "server":
                 return ()  # the refusal may be right, or may not come from the server
             session_id = http.session_ids.get(http.session_id or "")
-            if any("error" in context.body for context in http.received) or (
+            if any("error" in context.body for context in http.server_messages) or (
                 session_id is not None and session_id.had_stream
             ):
                 return ()  # the server may have forgotten the session

@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
-from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, STREAM, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import Side
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
@@ -58,7 +58,7 @@ class StreamEndedUnanswered(HttpRule):
     level = WARNING
     at_end = True
     statuses = SUCCESS_STATUSES
-    media = STREAM
+    media = EVENT_STREAM
     source = _TRANSPORTS
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -108,7 +108,7 @@ class StreamKeptOpen(HttpRule):
     needs_time = True
     once = True
     statuses = SUCCESS_STATUSES
-    media = STREAM
+    media = EVENT_STREAM
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -118,10 +118,10 @@ class StreamKeptOpen(HttpRule):
         return ()
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if session is None or http.over is None:
+        if session is None or http.end_ref is None:
             return ()
         self.state_for(session, dict).pop(http.number, None)
-        return self._check_stream(http, http.over.t_ns)
+        return self._check_stream(http, http.end_ref.t_ns)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if session.lost_seq >= 0:
@@ -131,12 +131,12 @@ class StreamKeptOpen(HttpRule):
                 yield from self._check_stream(http, ending.t_ns)
 
     def _check_stream(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:
-        last_response = http.settled
+        last_response = http.last_answer
         if (
             last_response is None
             or until_ns - last_response.message.t_ns <= _MAX_LINGER_NS
             or not http.is_streamable
-            or http.is_ours
+            or http.is_from_recorder
         ):
             return ()
         if not is_settled(http, self.fold):
@@ -177,12 +177,12 @@ class MessageAfterAnswer(_PostStreamRule):
 
     def _check_message(self, context: MessageContext) -> Iterable[Finding]:
         http = context.http
-        if http is None or http.settled is None or http.method != "POST" or not is_settled(http, self.fold):
+        if http is None or http.last_answer is None or http.method != "POST" or not is_settled(http, self.fold):
             return ()
-        if http.settled.method == LISTEN:
+        if http.last_answer.method == LISTEN:
             return ()  # `listen/after-end` reports messages after the end of a subscription
         text = f"{shortened(context.method)} is sent after the response"
-        return [self.finding(context, text, related=(http.settled.message.seq,))]
+        return [self.finding(context, text, related=(http.last_answer.message.seq,))]
 
 
 class ProgressTokenRule(Rule):
@@ -235,17 +235,21 @@ class UnrelatedOnPostStream(ProgressTokenRule, _PostStreamRule):
             return ()
         if context.method in CHANGE_METHODS:
             return [
-                self.finding(context, f"{shortened(context.method)} on the stream of {shortened(http.sent[0].method)}")
+                self.finding(
+                    context, f"{shortened(context.method)} on the stream of {shortened(http.client_messages[0].method)}"
+                )
             ]
         progress = reported_token(context, self.fold)
         if (
             progress is None
             or progress.key is None
-            or progress.key.exchange in (None, http.first.number)
+            or progress.key.exchange in (None, http.first_carrier.number)
             or progress.task is not None
         ):
             return ()
-        if len(http.sent) >= MAX_BODY_MESSAGES or any(_progress_token(request) == progress.id for request in http.sent):
+        if len(http.client_messages) >= MAX_BODY_MESSAGES or any(
+            _progress_token(request) == progress.id for request in http.client_messages
+        ):
             return ()
         text = "progress of a request that did not open this stream"
         return [self.finding(context, text, pointer="/params/progressToken", related=(progress.seq,))]
@@ -272,7 +276,7 @@ class AnswerOnOtherStream(_PostStreamRule):
 
     def _check_message(self, context: MessageContext) -> Iterable[Finding]:
         http, request = context.http, context.request
-        if http is None or request is None or request.frames[0].exchange == http.first.number:
+        if http is None or request is None or request.frames[0].exchange == http.first_carrier.number:
             return ()
         if http.method != "POST" or context.message.frames[0].unit != "sse_event" or not requests_of(http):
             return ()
@@ -310,10 +314,10 @@ def _wait_suffix(context: MessageContext, fold: Fold) -> str:
 def is_settled(http: HttpExchange, fold: Fold) -> bool:
     """Whether all requests of a POST have been answered, as far as they are known."""
     requests = requests_of(http)
-    if not requests or http.settled is None or len(http.sent) >= MAX_BODY_MESSAGES:
+    if not requests or http.last_answer is None or len(http.client_messages) >= MAX_BODY_MESSAGES:
         return False
     if len(requests) == 1:
-        return http.settled.request is requests[0].message
+        return http.last_answer.request is requests[0].message
     return not any(_is_unanswered(context, fold) for context in requests)
 
 
@@ -324,7 +328,7 @@ def reported_token(context: MessageContext, fold: Fold) -> Token | None:
     if token is None or http is None:
         return None
     tokens = tokens_of(context.session)
-    known_token = tokens.find("client", http.first.number, token) or tokens.last_token("client", token)
+    known_token = tokens.find("client", http.first_carrier.number, token) or tokens.last_token("client", token)
     return known_token if known_token is not None and is_token_open(known_token, fold) else None
 
 

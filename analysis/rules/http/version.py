@@ -144,12 +144,12 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
 
 def required_revision(http: HttpExchange, session: Session | None) -> str | None:
     """Returns the agreed revision if a request must name it, or None if it need not or there is none yet."""
-    if session is None or http.started is None or http.is_opening or session.handshake is None:
+    if session is None or http.started_ref is None or http.is_initializing or session.handshake is None:
         return None
-    if http.sent and body_version(http) is not None:
+    if http.client_messages and body_version(http) is not None:
         return None
     if session.lost_seq >= 0 and FIELD not in http.fields:
         return None  # the request may belong to another session, whose handshake is lost
-    if not 0 <= session.agreed_seq < http.started.seq or session.state not in ("init-answered", "ready"):
+    if not 0 <= session.agreed_seq < http.started_ref.seq or session.state not in ("init-answered", "ready"):
         return None
     return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_HEADER_RANK else None

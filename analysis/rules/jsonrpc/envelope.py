@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
-from analysis.conversation.message import MISSING, Invalid, Notification, Response
+from analysis.conversation.message import MISSING, InvalidMessage, Notification, Response
 from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
@@ -309,14 +309,14 @@ class NotificationAnswered(Rule):
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
         is_success = http.status is not None and 200 <= http.status < 300
-        if not is_success or not 0 < len(http.sent) < MAX_BODY_MESSAGES:
+        if not is_success or not 0 < len(http.client_messages) < MAX_BODY_MESSAGES:
             return
-        if not all(isinstance(context.message, Notification) for context in http.sent):
+        if not all(isinstance(context.message, Notification) for context in http.client_messages):
             return
-        answer = next((context for context in http.received if isinstance(context.message, Response)), None)
+        answer = next((context for context in http.server_messages if isinstance(context.message, Response)), None)
         if answer is not None:
             text = "a notification is answered, although no caller waits for a response"
-            yield self.finding(answer, text, related=(http.sent[0].message.seq,))
+            yield self.finding(answer, text, related=(http.client_messages[0].message.seq,))
 
 
 # ---- shared by the rules
@@ -325,7 +325,7 @@ class NotificationAnswered(Rule):
 def is_valid_request(name: str, context: MessageContext) -> bool:
     """Whether a method belongs to a request that the sender of a message may send in its revision."""
     method = METHODS.get(name)
-    if method is None or not method.is_request or isinstance(context.message, Invalid):
+    if method is None or not method.is_request or isinstance(context.message, InvalidMessage):
         return False
     return method.is_defined(context.rank) and context.message.sender in method.senders(context.rank)
 

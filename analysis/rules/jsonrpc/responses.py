@@ -6,14 +6,14 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import IdState, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
+from analysis.conversation.message import Id, InvalidMessage, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_valid_request, type_text
 from analysis.rules.odd import LARGE_FRAME_BYTES, MessageOddity
 from analysis.rules.odd_exchange import ExchangeOddity
-from captures.limits import MEMBERS
+from captures.limits import ENVELOPE_MEMBERS
 
 _MAX_CONCISE_CHARS: Final = 300
 """The most characters that a concise error message has."""
@@ -225,11 +225,16 @@ class ErrorWithoutId(Rule):
             yield self._finding(errors.pop(0))
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
-        if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)) or http.unrecorded:
+        if (
+            http.status is None
+            or http.status >= 400
+            or any(map(is_hard_to_read, http.client_messages))
+            or http.unrecorded_sides
+        ):
             return
         if http.method == "GET":
             return
-        for context in http.received:
+        for context in http.server_messages:
             answer = context.message
             if isinstance(answer, Response) and answer.is_error and _lacks_id(answer):
                 yield self._finding(context)
@@ -376,7 +381,7 @@ def is_hard_to_read(context: MessageContext) -> bool:
     Arrays count as well: a peer that does not support them cannot read the ids in them.
     """
     message = context.message
-    if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
+    if isinstance(message, InvalidMessage) or message.index is not None or len(message.frames) > 1:
         return True
     frame = message.frames[0]
     if (
@@ -385,7 +390,7 @@ def is_hard_to_read(context: MessageContext) -> bool:
         or len(frame.raw) > LARGE_FRAME_BYTES
     ):
         return True
-    if not MEMBERS.issuperset(message.body):
+    if not ENVELOPE_MEMBERS.issuperset(message.body):
         return True
     if isinstance(message, Request):
         return context.earlier is not None or isinstance(message.body.get("id"), float)
@@ -397,7 +402,7 @@ def is_hard_to_read(context: MessageContext) -> bool:
 def _open_probe_seq(fold: Fold) -> int | None:
     """Returns the number of the open probe for the modern era, or None if none is open or too many requests are."""
     table = fold.tables["client"]
-    open_calls = table.waiting() if len(table) <= _MAX_UNEXPLAINED_ERRORS else []
+    open_calls = table.waiting_calls() if len(table) <= _MAX_UNEXPLAINED_ERRORS else []
     return next((call.request.seq for call in open_calls if call.request.method == "server/discover"), None)
 
 

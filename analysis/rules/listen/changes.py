@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Notification, converted
+from analysis.conversation.message import Notification, converted_id
 from analysis.conversation.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
@@ -47,7 +47,7 @@ class UnrequestedType(ListenMessageRule):
     methods = _CHANGE_METHODS
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        if not is_change(context) or subscription.requested.selects(context.method):
+        if not is_change(context) or subscription.requested_filter.selects(context.method):
             return ()
         text = f"{context.method} was not requested by this subscription"
         return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
@@ -70,10 +70,10 @@ class UnacknowledgedType(ListenMessageRule):
     methods = _CHANGE_METHODS
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        acknowledged = subscription.acknowledged
+        acknowledged = subscription.granted_filter
         if not is_change(context) or acknowledged is None or acknowledged.selects(context.method):
             return ()
-        if not subscription.requested.selects(context.method):
+        if not subscription.requested_filter.selects(context.method):
             return ()
         text = f"{context.method} was requested, but not acknowledged"
         return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
@@ -96,12 +96,12 @@ class UnrequestedUri(ListenMessageRule):
     source = "2026-07-28 schema"
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        uri, requested_uris = member(context.body.get("params"), "uri"), subscription.requested.uris
+        uri, requested_uris = member(context.body.get("params"), "uri"), subscription.requested_filter.uris
         if (
             not is_change(context)
             or not isinstance(uri, str)
             or not requested_uris
-            or requested_uris.covering(uri) is not None
+            or requested_uris.longest_prefix(uri) is not None
         ):
             return ()
         text = "a change of a resource that this subscription did not name"
@@ -162,11 +162,13 @@ class UnknownSubscriptionId(ListenRule):
         if context.http is not None:
             if not isinstance(subscription, ListenSubscription) or named_id == subscription.id:
                 return ()
-            differs_only_in_type, fault = converted(named_id) == subscription.id, "does not belong to this stream"
-        elif subscription is not None or subscriptions.forgotten or session.unjudged.get("client") is not None:
+            differs_only_in_type, fault = converted_id(named_id) == subscription.id, "does not belong to this stream"
+        elif subscription is not None or subscriptions.forgotten_count or session.unjudged.get("client") is not None:
             return ()
         else:
-            differs_only_in_type = subscriptions.listening(session, RequestKey(None, converted(named_id))) is not None
+            differs_only_in_type = (
+                subscriptions.last_listen(session, RequestKey(None, converted_id(named_id))) is not None
+            )
             fault = "matches no subscription"
         fault = "has another JSON type than the id of the request" if differs_only_in_type else fault
         return [self.finding(context, f"the subscription id {shortened(named_id.text)} {fault}", pointer=_ID_POINTER)]
@@ -202,7 +204,7 @@ class OutsideSubscription(ListenRule):
             is_uncertain
             or is_named(context)
             or is_listening(session, self.fold)
-            or self.fold.links.subscriptions.forgotten
+            or self.fold.links.subscriptions.forgotten_count
         ):
             return ()
         return [self.finding(context, "a change is announced, but the client does not listen", pointer="/method")]

@@ -113,10 +113,10 @@ class AbruptEnd(ListenStreamRule):
 
     def on_stream_closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
         is_announced = subscription.answered_ns is not None or subscription.cancelled_by_server_ns is not None
-        if is_announced or http.over is None:
+        if is_announced or http.end_ref is None:
             return ()
         text = "the server closes the stream of a subscription without a result"
-        return [self.finding(http.over, text, related=(subscription.seq,), session=subscription.session)]
+        return [self.finding(http.end_ref, text, related=(subscription.seq,), session=subscription.session)]
 
 
 class EndedByCancelOnly(Rule):
@@ -139,7 +139,7 @@ class EndedByCancelOnly(Rule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        for subscription in self.fold.links.subscriptions.listenings(session):
+        for subscription in self.fold.links.subscriptions.listen_subscriptions(session):
             has_result = subscription.answered_ns is not None and not subscription.is_refused
             is_cancelled = subscription.cancelled_by_server_ns is not None
             if has_result == is_cancelled or subscription.is_refused or not has_all_messages(subscription):
@@ -147,7 +147,7 @@ class EndedByCancelOnly(Rule):
             text = "the server ends a subscription only with its result"
             if is_cancelled:
                 text = "the server ends a subscription only with a cancellation"
-            yield self.finding(RecordRef(subscription.seq, subscription.asked_ns), text, session=session)
+            yield self.finding(RecordRef(subscription.seq, subscription.requested_ns), text, session=session)
 
 
 # ---- shared by the rules

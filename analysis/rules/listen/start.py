@@ -39,7 +39,7 @@ class NotAcknowledgedFirst(ListenMessageRule):
         if self.id in subscription.memory or not is_named(context):
             return ()
         subscription.memory[self.id] = True
-        if subscription.acknowledgements or context.cancels is not None or not has_all_messages(subscription):
+        if subscription.acknowledgement_count or context.cancels is not None or not has_all_messages(subscription):
             return ()
         text = "a subscription begins with something other than its acknowledgement"
         return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
@@ -65,16 +65,16 @@ class NeverAcknowledged(ListenRule, ListenStreamRule):
         subscription = context.subscription
         if (
             not isinstance(subscription, ListenSubscription)
-            or subscription.acknowledgements
+            or subscription.acknowledgement_count
             or not has_all_messages(subscription)
         ):
             return ()
         return [self.finding(context, self._text, related=(subscription.seq,))]
 
     def on_stream_closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
-        if subscription.acknowledgements or subscription.answered_ns is not None or http.over is None:
+        if subscription.acknowledgement_count or subscription.answered_ns is not None or http.end_ref is None:
             return ()
-        return [self.finding(http.over, self._text, related=(subscription.seq,), session=subscription.session)]
+        return [self.finding(http.end_ref, self._text, related=(subscription.seq,), session=subscription.session)]
 
 
 class DuplicateAcknowledgement(ListenMessageRule):
@@ -94,7 +94,7 @@ class DuplicateAcknowledgement(ListenMessageRule):
     methods = frozenset({ACKNOWLEDGED})
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        if subscription.acknowledgements < 2:
+        if subscription.acknowledgement_count < 2:
             return ()
         return [self.finding(context, "this subscription was already acknowledged", related=(subscription.seq,))]
 
@@ -115,8 +115,8 @@ class AcknowledgedMore(ListenMessageRule):
     methods = frozenset({ACKNOWLEDGED})
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        granted_filter, requested_filter = subscription.acknowledged, subscription.requested
-        if granted_filter is None or subscription.acknowledgements != 1:
+        granted_filter, requested_filter = subscription.granted_filter, subscription.requested_filter
+        if granted_filter is None or subscription.acknowledgement_count != 1:
             return ()
         extra_members = _extra_members(granted_filter, requested_filter)
         if not extra_members:
@@ -141,8 +141,8 @@ class AcknowledgedLess(ListenMessageRule):
     methods = frozenset({ACKNOWLEDGED})
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
-        granted_filter, requested_filter = subscription.acknowledged, subscription.requested
-        if granted_filter is None or subscription.acknowledgements != 1:
+        granted_filter, requested_filter = subscription.granted_filter, subscription.requested_filter
+        if granted_filter is None or subscription.acknowledgement_count != 1:
             return ()
         missing_members = _extra_members(requested_filter, granted_filter)
         if not missing_members:

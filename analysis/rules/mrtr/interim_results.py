@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.declared_capabilities import lacks
-from analysis.protocol.json_pointer import names, step
+from analysis.protocol.json_pointer import decode_steps, encode_step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules.base import NOTE, ResultKind, Rule
 from analysis.rules.finding import Finding, Impact
@@ -171,7 +171,7 @@ class EnvelopeInInputRequest(_InterimResultRule):
                 (name for name in ("jsonrpc", "id") if isinstance(input_request, dict) and name in input_request), None
             )
             if name is not None:
-                pointer = f"{_POINTER}/{step(key, 200)}/{name}"
+                pointer = f"{_POINTER}/{encode_step(key, 200)}/{name}"
                 text = f"the input request {shortened(key)!r} has {name}, which belongs to messages"
                 yield self.finding(context, text, pointer=pointer)
                 return
@@ -264,7 +264,7 @@ class ManyRounds(_InterimResultRule):
 
 def _entry_phrase(pointer: str) -> str:
     """Returns the phrase with which findings name the input request at a pointer."""
-    keys = names(pointer[len(_POINTER) :])[:1]
+    keys = decode_steps(pointer[len(_POINTER) :])[:1]
     return f"the input request {shortened(keys[0])!r}" if keys else "inputRequests"
 
 

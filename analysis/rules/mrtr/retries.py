@@ -9,8 +9,8 @@ from analysis.conversation.call import MessageContext, Outcome, context_of
 from analysis.conversation.message import Request, id_of
 from analysis.conversation.multi_round import Chain, Round, Turn, fingerprint, target_of
 from analysis.conversation.session import Session
-from analysis.protocol.json_pointer import step
-from analysis.protocol.revisions import MODERN, MODERN_ERA
+from analysis.protocol.json_pointer import encode_step
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
@@ -45,7 +45,7 @@ class _RetryRule(Rule):
         round_ = context.round
         if round_ is None or not isinstance(context.message, Request):
             return ()
-        interim, params = round_.chain.interim, context.message.params
+        interim, params = round_.chain.interim_turn, context.message.params
         if interim is None or not isinstance(params, dict):
             return ()
         if interim.response.seq <= context.session.lost_seq:
@@ -107,7 +107,7 @@ class StateNotEchoed(_RetryRule):
         self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
         state = params.get("requestState", "")
-        if round_.by != "keys" or round_.chain.state is None or not isinstance(state, str):
+        if round_.evidence != "keys" or round_.chain.request_state is None or not isinstance(state, str):
             return ()
         has_state = "requestState" in params
         text = (
@@ -134,7 +134,11 @@ class StateInvented(_RetryRule):
     def check_retry(
         self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
-        if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
+        if (
+            round_.evidence != "keys"
+            or round_.chain.request_state is not None
+            or not isinstance(params.get("requestState"), str)
+        ):
             return ()
         text = "the retry has a requestState, but the interim result had none"
         return [self.finding(context, text, pointer="/params/requestState", related=(interim.response.seq,))]
@@ -232,7 +236,7 @@ class UnknownResponseKey(_RetryRule):
         text = f"the response {shortened(key)!r} matches no input request"
         return [
             self.finding(
-                context, text, pointer=f"{_RESPONSES_POINTER}/{step(key, 200)}", related=(interim.response.seq,)
+                context, text, pointer=f"{_RESPONSES_POINTER}/{encode_step(key, 200)}", related=(interim.response.seq,)
             )
         ]
 
@@ -263,7 +267,10 @@ class InvalidInputResponse(_RetryRule):
             if fault is not None:
                 text = f"the response {shortened(key)!r} is not a result of {method}: {fault}"
                 yield self.finding(
-                    context, text, pointer=f"{_RESPONSES_POINTER}/{step(key, 200)}", related=(interim.response.seq,)
+                    context,
+                    text,
+                    pointer=f"{_RESPONSES_POINTER}/{encode_step(key, 200)}",
+                    related=(interim.response.seq,),
                 )
 
 
@@ -378,7 +385,7 @@ class NotRetried(Rule):
             return
         pending_chains: OrderedDict[int, Chain] = self.state_for(session, OrderedDict)
         for chain in pending_chains.values():
-            interim = chain.interim
+            interim = chain.interim_turn
             if not chain.is_waiting or interim is None:
                 continue
             interim_context = context_of(interim.response, session, revision=interim.revision, era=interim.era)
@@ -394,7 +401,9 @@ def _fault(method: str, answer: object) -> str | None:
     """Returns why an answer is not a valid result of a method in 2025-11-25, or None if it is valid."""
     if not isinstance(answer, dict):
         return "it is not an object"
-    faults = [problem for problem in problems("result", method, MODERN - 1, answer) if problem.kind == "shape"]
+    faults = [
+        problem for problem in problems("result", method, FIRST_MODERN_RANK - 1, answer) if problem.kind == "shape"
+    ]
     if not faults:
         return None
     if "result" in answer:

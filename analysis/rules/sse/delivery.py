@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
@@ -89,14 +89,14 @@ class UnterminatedEvent(ExchangeEndRule):
     versions = since("2025-03-26")
     level = WARNING
     http_methods: ClassVar[frozenset[str]] = ALL_METHODS
-    media = STREAM
+    media = EVENT_STREAM
     source = "WHATWG SSE §9.2.6"
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return super().on_exchange_end(http, session) if is_cut(http) else ()
 
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        last_message = http.latest
+        last_message = http.last_server_message
         if http.ended_by != "complete" or last_message is None or last_message.message.frames[-1].unit != "sse_event":
             return ()
         if last_message.request is None:
@@ -122,16 +122,16 @@ class NoPrimingEvent(ExchangeEndRule):
     level = NOTE
     once = True
     http_methods: ClassVar[frozenset[str]] = POST_ONLY
-    media = STREAM
+    media = EVENT_STREAM
     source = "2025-11-25 basic/transports"
 
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        if not http.received:
+        if not http.server_messages:
             return ()
-        frame = http.received[0].message.frames[0]
+        frame = http.server_messages[0].message.frames[0]
         if frame.event_id is not None and not frame.raw:
             return ()
-        return [self.finding(http.received[0], "the stream does not begin with an event that has only an id")]
+        return [self.finding(http.server_messages[0], "the stream does not begin with an event that has only an id")]
 
 
 # ---- shared by the rules

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import STREAM, HttpExchange, Oddity, RepeatedEventId
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange, Oddity, RepeatedEventId
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
@@ -44,7 +44,7 @@ class _RepeatedEventRule(HttpRule):
     who = "server"
     versions = SESSION_REVISIONS
     http_methods: ClassVar[frozenset[str]] = ALL_METHODS
-    media = STREAM
+    media = EVENT_STREAM
     source = _PAGE
     kind: ClassVar[Oddity]
     text: ClassVar[str]
@@ -54,7 +54,7 @@ class _RepeatedEventRule(HttpRule):
 
     def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
         """Returns the repeated event ids that the rule reports."""
-        return [repeat for repeat in http.repeats if repeat.kind == self.kind]
+        return [repeat for repeat in http.repeated_events if repeat.kind == self.kind]
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.revision_and_era(session)
@@ -157,11 +157,11 @@ class UnknownLastEventId(ExchangeEndRule):
     level = WARNING
     needs_start = True
     http_methods: ClassVar[frozenset[str]] = _GET
-    media = STREAM
+    media = EVENT_STREAM
     source = _PAGE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.is_surely_unknown or http.session_id is None:
+        if not http.is_certainly_unknown or http.session_id is None:
             return ()
         return self.findings_in_request(http, session, "the Last-Event-ID matches no event of this session")
 
@@ -206,7 +206,7 @@ class ClosedWithoutRetry(ExchangeEndRule):
     level = WARNING
     impact = Impact.COST
     http_methods: ClassVar[frozenset[str]] = ALL_METHODS
-    media = STREAM
+    media = EVENT_STREAM
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -215,11 +215,11 @@ class ClosedWithoutRetry(ExchangeEndRule):
         opening_post = _opening_post(http)
         if opening_post is None or not opening_post.is_unbroken or not _is_alive(http):
             return ()
-        if not any(is_open(context, self.fold) for context in opening_post.sent):
+        if not any(is_open(context, self.fold) for context in opening_post.client_messages):
             return ()
         if is_cut(http):
             return ()  # the server did not close the stream on purpose
-        end = http.latest or http.over
+        end = http.last_server_message or http.end_ref
         if end is None:
             return ()
         text = "the server closes the stream before its response without having sent retry"
@@ -245,7 +245,7 @@ class ResumptionIgnored(HttpRule):
     at_end = True
     http_methods = _GET
     statuses = SUCCESS_STATUSES
-    media = STREAM
+    media = EVENT_STREAM
     replaces = ("http/stream-ended-unanswered",)
     source = _PAGE
 
@@ -264,16 +264,16 @@ class ResumptionIgnored(HttpRule):
             opening_post = _opening_post(http) if http.resumption == "known" else None
             if (
                 opening_post is None
-                or opening_post.over is None
+                or opening_post.end_ref is None
                 or opening_post.number in reported_numbers
                 or http.replays
                 or http.received
             ):
                 continue
             silence_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (
-                http.answered or opening_post.over
+                http.answered or opening_post.end_ref
             ).t_ns
-            for context in opening_post.sent:
+            for context in opening_post.client_messages:
                 if is_open(context, self.fold) and (silence_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
                     reported_numbers.add(opening_post.number)
                     text = (
@@ -281,7 +281,7 @@ class ResumptionIgnored(HttpRule):
                         "sends nothing there"
                     )
                     related = (http.answered.seq,) if http.answered is not None else ()
-                    yield self.finding(opening_post.over, text, session=session, related=related)
+                    yield self.finding(opening_post.end_ref, text, session=session, related=related)
                     break
 
 
@@ -301,23 +301,23 @@ class RetryIgnored(ExchangeEndRule):
     impact = Impact.COST
     needs_time = True
     http_methods: ClassVar[frozenset[str]] = _GET
-    media = STREAM
+    media = EVENT_STREAM
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        resumed_exchange = http.resumes
+        resumed_exchange = http.resumed_exchange
         if (
             resumed_exchange is None
-            or resumed_exchange.over is None
-            or http.started is None
+            or resumed_exchange.end_ref is None
+            or http.started_ref is None
             or resumed_exchange.ended_by != "complete"
         ):
             return ()
-        retry_ms, waited_ns = _retry_of(resumed_exchange), http.started.t_ns - resumed_exchange.over.t_ns
+        retry_ms, waited_ns = _retry_of(resumed_exchange), http.started_ref.t_ns - resumed_exchange.end_ref.t_ns
         # A request that was already in transit when the stream ended did not ignore the delay.
         if (
             retry_ms is None
-            or http.started.seq < resumed_exchange.over.seq
+            or http.started_ref.seq < resumed_exchange.end_ref.seq
             or waited_ns >= retry_ms * _NS_PER_MS * MIN_WAIT_FRACTION
         ):
             return ()
@@ -343,17 +343,19 @@ class ResumptionInModern(Rule):
     source = "2026-07-28 basic/transports/streamable-http"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return hook == "response_start" or like.media_type == STREAM
+        return hook == "response_start" or like.media_type == EVENT_STREAM
 
     def on_response_start(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields or not http.is_modern:
             return ()
-        return [self.finding(http.sent[0], "a request has Last-Event-ID, but this revision has no resumption")]
+        return [
+            self.finding(http.client_messages[0], "a request has Last-Event-ID, but this revision has no resumption")
+        ]
 
     def on_exchange_end(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        if http.event_id is None or not http.is_modern or not http.received:
+        if http.event_id is None or not http.is_modern or not http.server_messages:
             return ()
-        return [self.finding(http.received[0], "an event has an id, but this revision has no resumption")]
+        return [self.finding(http.server_messages[0], "an event has an id, but this revision has no resumption")]
 
 
 # ---- shared by the rules
@@ -363,9 +365,9 @@ def _changed_consecutive_events(http: HttpExchange) -> list[RepeatedEventId]:
     """Returns the received events that have the id of the preceding event, but different data."""
     repeats: list[RepeatedEventId] = []
     last_named: Frame | None = None  # the last event with an explicit id
-    if http.session_id is None or http.started is None or not http.is_unbroken:
+    if http.session_id is None or http.started_ref is None or not http.is_unbroken:
         return repeats
-    for context in http.received:
+    for context in http.server_messages:
         frame = context.message.frames[0]
         if not frame.event_id or not frame.raw:
             continue
@@ -383,7 +385,7 @@ def _retry_of(http: HttpExchange) -> int | None:
     for _ in range(_MAX_LINKS):
         if exchange is None or exchange.retry is not None:
             break
-        exchange = exchange.resumes
+        exchange = exchange.resumed_exchange
     return None if exchange is None else exchange.retry
 
 
@@ -393,7 +395,7 @@ def _opening_post(http: HttpExchange) -> HttpExchange | None:
     for _ in range(_MAX_LINKS):
         if exchange is None or exchange.method == "POST":
             break
-        exchange = exchange.resumes
+        exchange = exchange.resumed_exchange
     return exchange if exchange is not None and exchange.method == "POST" else None
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import ALL, NEWEST, Span
+from analysis.protocol.revisions import ALL, NEWEST_RANK, Span
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.exchanges import ALL_METHODS, HttpRule
@@ -42,7 +42,7 @@ class EndpointRule(HttpRule):
     http_methods: ClassVar[frozenset[str]] = ALL_METHODS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.check_exchange(http, session) if not http.is_ours and is_endpoint(http) else ()
+        return self.check_exchange(http, session) if not http.is_from_recorder and is_endpoint(http) else ()
 
 
 class RevisionLearningRule(HttpRule):
@@ -58,7 +58,7 @@ class RevisionLearningRule(HttpRule):
 
     def rank_for(self, http: HttpExchange, session: Session | None) -> int | None:
         """Returns the rank of an exchange's revision, or of the oldest revision in use, or None if none is known."""
-        if http.sent or VERSION_FIELD in http.fields:
+        if http.client_messages or VERSION_FIELD in http.fields:
             rank = http.revision_and_era(session)[0]
             if rank is not None:
                 self.ranks.add(rank)
@@ -68,7 +68,7 @@ class RevisionLearningRule(HttpRule):
 
 def is_endpoint(http: HttpExchange) -> bool:
     """Whether an exchange is certainly with the endpoint."""
-    if http.sent or http.is_streamable:
+    if http.client_messages or http.is_streamable:
         return True
     if http.method != "GET" or http.path.startswith("/.well-known/"):
         return False
@@ -104,4 +104,4 @@ def scheme_of(http: HttpExchange) -> str:
 def default_rank(http: HttpExchange, session: Session | None) -> int:
     """Returns the rank of an exchange's revision, or the newest rank if the revision is unknown."""
     rank = http.revision_and_era(session)[0]
-    return NEWEST if rank is None else rank
+    return NEWEST_RANK if rank is None else rank

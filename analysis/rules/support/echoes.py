@@ -8,4 +8,6 @@ def echoed_message(context: MessageContext) -> MessageContext | None:
     http, frame = context.http, context.message.frames[0]
     if http is None or frame.unit != "http_body" or context.message.sender != "server":
         return None
-    return next((sent_context for sent_context in http.sent if sent_context.message.frames[0].raw == frame.raw), None)
+    return next(
+        (sent_context for sent_context in http.client_messages if sent_context.message.frames[0].raw == frame.raw), None
+    )

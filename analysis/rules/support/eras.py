@@ -9,7 +9,7 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Message, Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION
-from analysis.protocol.revisions import MODERN, Era, Span, rank_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK, Era, Span, rank_of
 
 MAX_LISTED_VERSIONS: Final = 1000
 """The most versions of one list that are examined."""
@@ -20,7 +20,7 @@ MAX_QUOTED_TEXT_CHARS: Final = 60
 class AllEras(Span):
     """The revisions of a rule that spans both eras: the rule gets every message, and decides itself."""
 
-    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - always true
+    def applies_to(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - always true
         """Always true: an `initialize` after a modern probe belongs to neither of the rule's revisions."""
         return True
 
@@ -39,7 +39,7 @@ def speaks_modern(context: MessageContext) -> bool:
         return True
     rank = rank_of(context.http.fields.get(VERSION_FIELD)) if context.http is not None else None
     if rank is not None:
-        return rank >= MODERN
+        return rank >= FIRST_MODERN_RANK
     return request.method != "subscriptions/listen" or context.session.is_modern is not False
 
 
@@ -48,7 +48,7 @@ def modern_initialize_version(message: Message) -> str | None:
     if not isinstance(message, Request) or message.method != "initialize":
         return None
     version: object = message.meta.get(PROTOCOL_VERSION)
-    if not isinstance(version, str) or (rank_of(version) or 0) < MODERN:
+    if not isinstance(version, str) or (rank_of(version) or 0) < FIRST_MODERN_RANK:
         return None
     return version if member(message.params, "protocolVersion") is None else None
 
@@ -87,7 +87,7 @@ def outcome_of(context: MessageContext) -> Outcome | None:
 
 def has_modern_version(versions: tuple[str, ...]) -> bool:
     """Whether a list contains a version of the modern era."""
-    return any((rank_of(version) or 0) >= MODERN for version in versions)
+    return any((rank_of(version) or 0) >= FIRST_MODERN_RANK for version in versions)
 
 
 def result_type(response: Response) -> str | None:

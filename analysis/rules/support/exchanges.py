@@ -46,9 +46,9 @@ class HttpRule(Rule):
 
     def can_judge(self, http: HttpExchange) -> bool:
         """Whether an exchange certainly uses Streamable HTTP, and the capture contains what the rule needs of it."""
-        if self.needs_body and ("server" in http.unrecorded or http.is_redirect):
+        if self.needs_body and ("server" in http.unrecorded_sides or http.is_redirect):
             return False
-        return http.is_streamable and not http.is_ours
+        return http.is_streamable and not http.is_from_recorder
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """Returns the findings about an exchange of Streamable HTTP."""
@@ -58,24 +58,24 @@ class HttpRule(Rule):
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
         """Returns a finding at the client's message, or at the record of its request if there is no message."""
-        location = http.sent[0] if http.sent else (http.started or http.answered)
+        location = http.client_messages[0] if http.client_messages else (http.started_ref or http.answered_ref)
         return self._findings(location, http, session, text, level)
 
     def findings_in_response(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
         """Returns a finding at the message in the body of the response, or at the response's record."""
-        first_message = http.received[0] if http.received else None
+        first_message = http.server_messages[0] if http.server_messages else None
         location = (
             first_message
             if first_message is not None and first_message.message.frames[0].unit == "http_body"
-            else http.answered
+            else http.answered_ref
         )
         return self._findings(location, http, session, text, level)
 
     def findings_at_end(self, http: HttpExchange, session: Session | None, text: str) -> list[Finding]:
         """Returns a finding at the record of the end of an exchange."""
-        return self._findings(http.over, http, session, text, None)
+        return self._findings(http.end_ref, http, session, text, None)
 
     def _findings(
         self,
@@ -89,7 +89,7 @@ class HttpRule(Rule):
             return []
         level = level or self.level_at(*http.revision_and_era(session))
         finding = self.finding(location, text, level=level, session=session)
-        method = http.sent[0].method if http.sent else ""
+        method = http.client_messages[0].method if http.client_messages else ""
         return [finding if finding.method else finding._replace(method=method[:256])]
 
 
@@ -131,14 +131,16 @@ class ExchangeEndRule(HttpRule):
 
 def messages_of(http: HttpExchange) -> list[MessageContext]:
     """Returns the client's messages in an exchange, without invalid ones."""
-    return [context for context in http.sent if isinstance(context.message, (Request, Notification, Response))]
+    return [
+        context for context in http.client_messages if isinstance(context.message, (Request, Notification, Response))
+    ]
 
 
 def requests_of(http: HttpExchange) -> list[MessageContext]:
     """Returns the client's requests in an exchange, without notifications that have an id."""
     return [
         context
-        for context in http.sent
+        for context in http.client_messages
         if isinstance(context.message, Request) and not _is_notification(context.message)
     ]
 
@@ -151,14 +153,14 @@ def lacks_session(http: HttpExchange) -> bool:
     """
     named_id = http.fields.get(FIELD)
     if named_id is None:
-        return not http.is_opening and bool(http.session_ids.issued_to(http.client))
+        return not http.is_initializing and bool(http.session_ids.issued_to(http.client_fingerprint))
     session_id = http.session_ids.get(named_id)
     return session_id is None or session_id.given is None or not session_id.is_alive
 
 
 def is_cut(http: HttpExchange) -> bool:
     """Whether the last message of a response is incomplete."""
-    return http.latest is not None and not http.latest.message.frames[-1].whole
+    return http.last_server_message is not None and not http.last_server_message.message.frames[-1].whole
 
 
 def is_open(context: MessageContext, fold: Fold) -> bool:
@@ -183,7 +185,12 @@ def unanswered_call(context: MessageContext, fold: Fold) -> Call | None:
 
 def is_body_lost(http: HttpExchange) -> bool:
     """Whether the response had a body whose content is unknown because records were lost."""
-    return http.response_size > 0 and not http.received and bool(http.sent) and http.sent[0].session.lost_seq >= 0
+    return (
+        http.response_size > 0
+        and not http.server_messages
+        and bool(http.client_messages)
+        and http.client_messages[0].session.lost_seq >= 0
+    )
 
 
 def _is_notification(request: Request) -> bool:

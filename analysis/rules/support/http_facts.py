@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.message import Invalid, Request
+from analysis.conversation.message import InvalidMessage, Request
 from analysis.conversation.session import PROTOCOL_VERSION
-from analysis.protocol.json_pointer import names, step
+from analysis.protocol.json_pointer import decode_steps, encode_step
 from analysis.rules.support.eras import member, shortened, speaks_modern
 from analysis.rules.support.listings import tools_of
 from analysis.rules.tool.schemas import HEADER_KEYWORD, annotations_of
@@ -51,9 +51,9 @@ class Fault(NamedTuple):
 
 def body_version(http: HttpExchange) -> str | None:
     """Returns the revision that the first message of an exchange names in its `_meta`, or None if it names none."""
-    if not http.sent or isinstance(http.sent[0].message, Invalid):
+    if not http.client_messages or isinstance(http.client_messages[0].message, InvalidMessage):
         return None
-    version = http.sent[0].message.meta.get(PROTOCOL_VERSION)
+    version = http.client_messages[0].message.meta.get(PROTOCOL_VERSION)
     return version if isinstance(version, str) else None
 
 
@@ -69,7 +69,7 @@ def faults_of(context: MessageContext) -> list[Fault]:
 
 def known_faults(http: HttpExchange) -> list[Fault]:
     """Returns the faults that `faults_of` has found in the headers of an exchange; none if it was not called."""
-    faults: list[Fault] = http.first.memory.get(_FAULTS_KEY, [])
+    faults: list[Fault] = http.first_carrier.memory.get(_FAULTS_KEY, [])
     return faults
 
 
@@ -77,7 +77,7 @@ def _find_faults(context: MessageContext, http: HttpExchange) -> list[Fault]:
     request = context.message
     if not isinstance(request, Request) or request.index is not None or not speaks_modern(context):
         return []
-    if context.session.is_legacy or http.may_be_older:
+    if context.session.is_legacy or http.may_be_legacy:
         return []  # only Streamable HTTP repeats values in headers
     faults: list[Fault] = []
     _check_method_header(request, http, faults)
@@ -93,7 +93,7 @@ def _check_method_header(request: Request, http: HttpExchange, faults: list[Faul
     header_value, text = http.fields.get(METHOD_FIELD), ""
     if header_value is None:
         text = "a request without Mcp-Method"
-    elif METHOD_FIELD in http.doubled:
+    elif METHOD_FIELD in http.repeated_fields:
         text = "Mcp-Method is sent twice"
     elif header_value != request.method:
         text = (
@@ -107,7 +107,7 @@ def _check_name_header(body_value: str, name: str, http: HttpExchange, faults: l
     header_value, pointer = http.fields.get(NAME_FIELD), f"/params/{name}"
     if header_value is None:
         faults.append(Fault("http/name-header", "a request without Mcp-Name", pointer))
-    elif NAME_FIELD in http.doubled:
+    elif NAME_FIELD in http.repeated_fields:
         faults.append(Fault("http/name-header", "Mcp-Name is sent twice", pointer))
     elif fault := _encoding_fault(header_value, body_value):
         faults.append(Fault("http/header-encoding", f"Mcp-Name {fault}", pointer))
@@ -136,8 +136,8 @@ def _check_param_headers(context: MessageContext, request: Request, http: HttpEx
             continue
         field, value = PARAM_FIELD + header.lower(), _argument(arguments, path)
         header_value = http.fields.get(field)
-        pointer = "/params/arguments/" + "/".join(step(name) for name in path)
-        text, rule = _param_fault(header_value, value, field in http.doubled), "http/param-header"
+        pointer = "/params/arguments/" + "/".join(encode_step(name) for name in path)
+        text, rule = _param_fault(header_value, value, field in http.repeated_fields), "http/param-header"
         if not text and header_value is not None and isinstance(value, (str, int, float)):
             if fault := _encoding_fault(header_value, value if isinstance(value, str) else ""):
                 text, rule = fault, "http/header-encoding"
@@ -159,7 +159,7 @@ def _param_fault(header_value: str | None, value: Any, is_doubled: bool) -> str:
 
 def _argument_path(pointer: str) -> list[str]:
     """Returns the path to an annotated argument, given the pointer to its annotation."""
-    return names(pointer)[1:-1:2]
+    return decode_steps(pointer)[1:-1:2]
 
 
 def _annotated_header(schema: Any, path: list[str]) -> str | None:

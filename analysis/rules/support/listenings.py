@@ -47,18 +47,18 @@ class ListenStreamRule(Rule):
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
         """Check a stream that the server itself has ended; a broken connection may have any cause."""
-        if http.ended_by != "complete" or http.status is None or http.status >= 300 or http.over is None:
+        if http.ended_by != "complete" or http.status is None or http.status >= 300 or http.end_ref is None:
             return ()
         if session.is_legacy or not http.is_streamable:
             return ()  # in other transports, the response to a POST is not a stream
         return self._check_stream(http)
 
     def _check_stream(self, http: HttpExchange) -> Iterator[Finding]:
-        for context in http.sent:
+        for context in http.client_messages:
             request = context.message
             if isinstance(request, Request) and request.method == LISTEN:
                 key = RequestKey(request.frames[0].exchange, request.id)
-                subscription = self.fold.links.subscriptions.listening(context.session, key)
+                subscription = self.fold.links.subscriptions.last_listen(context.session, key)
                 is_excused = (
                     subscription is None or subscription.cancelled_by_client_ns is not None or subscription.is_refused
                 )
@@ -88,7 +88,7 @@ def is_change(context: MessageContext) -> bool:
 
 def requests_in(context: MessageContext) -> list[Request]:
     """Returns the client's requests in the exchange of a message, or an empty list on stdio."""
-    sent_contexts = () if context.http is None else context.http.sent
+    sent_contexts = () if context.http is None else context.http.client_messages
     return [sent_context.message for sent_context in sent_contexts if isinstance(sent_context.message, Request)]
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from analysis.conversation.assembly import MAX_MESSAGES_PER_LINE
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Invalid, Message, is_as_written
+from analysis.conversation.message import InvalidMessage, Message, is_as_written
 from analysis.facts import raw_of
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from captures.envelope import judge
@@ -103,7 +103,7 @@ def _reason_after_bom(frames: tuple[Frame, ...]) -> str:
 
 def reason(message: Message) -> str | None:
     """Returns why something is not a message, apart from a byte order mark, or None if it is a message."""
-    if not isinstance(message, Invalid):
+    if not isinstance(message, InvalidMessage):
         return None
     return _reason_after_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
 
@@ -115,7 +115,7 @@ def is_value(message: Message) -> bool:
 
 def object_of(message: Message) -> dict[str, Any] | None:
     """Returns the members of a message or of an invalid object, or None if it is not an object."""
-    if not isinstance(message, Invalid):
+    if not isinstance(message, InvalidMessage):
         return message.body
     if not is_value(message):
         return None
@@ -128,7 +128,7 @@ def object_of(message: Message) -> dict[str, Any] | None:
 def is_not_json(context: MessageContext) -> bool:
     """Whether a message is a whole HTTP body that is not JSON."""
     frame = context.message.frames[0]
-    if frame.unit != "http_body" or not frame.whole or not isinstance(context.message, Invalid):
+    if frame.unit != "http_body" or not frame.whole or not isinstance(context.message, InvalidMessage):
         return False
     return reason(context.message) == "invalid" and frame.verdict.kind == "invalid"
 
@@ -296,6 +296,6 @@ def _oddities(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
 
 def _location(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
     item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
-    pointer = "".join(f"/{step(str(part))}" for part in path)
+    pointer = "".join(f"/{encode_step(str(part))}" for part in path)
     is_quotable = len(pointer) <= _MAX_POINTER_CHARS and not _LONE_SURROGATE.search(pointer)
     return AnomalyLocation(pointer if is_quotable else "", name, item if isinstance(item, int) else None)

@@ -134,7 +134,7 @@ class Pipes:
             # If records were lost, the client's end may be among them.
             self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
         if self.is_server_first and not self.open_count:
-            open_calls = fold.tables["client"].waiting()
+            open_calls = fold.tables["client"].waiting_calls()
             due_calls = [call for call in open_calls if call.is_due and call.request.method != "subscriptions/listen"]
             self.open_calls, self.open_count = tuple(due_calls[:_MAX_REMEMBERED]), len(due_calls)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Request
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.base import ResponsibleSide, ResultKind, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
@@ -85,7 +85,7 @@ class ClientReplyRule(Rule):
             question = questions.get(key)
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
-                pointer = f"/params/inputResponses/{step(key, MAX_INPUT_ENTRIES)}"
+                pointer = f"/params/inputResponses/{encode_step(key, MAX_INPUT_ENTRIES)}"
                 yield from self.check_reply(context, params if isinstance(params, dict) else {}, reply, pointer)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:

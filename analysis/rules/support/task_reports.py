@@ -15,7 +15,15 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification, Response, Side, id_of
 from analysis.conversation.session import Session
-from analysis.conversation.tasks import LISTED, MAX_STATUS_CHARS, OVER, REQUESTS, StatusReport, Task, has_stub
+from analysis.conversation.tasks import (
+    FINAL_STATUSES,
+    MAX_EXAMINED_TASKS,
+    MAX_STATUS_CHARS,
+    REQUESTS,
+    StatusReport,
+    Task,
+    has_stub,
+)
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.revisions import Span, only
@@ -31,7 +39,7 @@ TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicit
 STATUS_NOTIFICATION: Final = "notifications/tasks/status"
 REPORTING_METHODS: Final = TASK_METHODS | {"tasks/get", "tasks/list", "tasks/cancel", STATUS_NOTIFICATION}
 """Methods that report tasks in 2025-11-25."""
-STATUSES: Final = OVER | {"working", "input_required"}
+STATUSES: Final = FINAL_STATUSES | {"working", "input_required"}
 
 # Enum members are slow to look up.
 _TASK: Final = Outcome.TASK
@@ -80,7 +88,7 @@ def reports_in(context: MessageContext, fold: Fold) -> Iterator[TaskReport]:
 
 def _listed_reports(context: MessageContext, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
     items, tasks = result.get("tasks"), fold.links.tasks
-    for index, item in enumerate(islice(items, LISTED) if isinstance(items, list) else ()):
+    for index, item in enumerate(islice(items, MAX_EXAMINED_TASKS) if isinstance(items, list) else ()):
         if isinstance(item, dict):
             task = tasks.get(context.session, context.message.sender, item.get("taskId"))
             yield TaskReport(task, item, f"/result/tasks/{index}")
@@ -175,7 +183,7 @@ class PolledTooFast(Rule):
 
 def end_of(task: Task) -> StatusReport | None:
     """Returns the first report that a task has ended, or None if there is none."""
-    return next((report for report in task.reports if report.status in OVER), None)
+    return next((report for report in task.reports if report.status in FINAL_STATUSES), None)
 
 
 def may_cross(context: MessageContext, t_ns: int) -> bool:
@@ -188,7 +196,7 @@ def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
     table = fold.tables["server" if executor == "client" else "client"]
     if len(table) > _MAX_SEARCHED_CALLS:
         return True
-    params = [call.request.params for call in table.waiting() if call.session is session]
+    params = [call.request.params for call in table.waiting_calls() if call.session is session]
     return any(isinstance(param, dict) and "task" in param for param in params)
 
 

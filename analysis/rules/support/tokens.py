@@ -119,7 +119,7 @@ class Tokens:
         message, token, known_token = self._last_report
         if message is not context.message:
             token = token_of(member(context.body.get("params"), "progressToken"))
-            exchange = None if context.http is None else context.http.first.number
+            exchange = None if context.http is None else context.http.first_carrier.number
             known_token = None if token is None else self.find(other_side(context.message.sender), exchange, token)
             self._last_report = context.message, token, known_token
         return token, known_token

@@ -142,7 +142,7 @@ class RequiredNotRefused(_RequiredTaskRule):
         code, response = code_of(context.message), context.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
-        if not response.id.pairs or (context.http is not None and context.http.status not in _SUCCESS_STATUSES):
+        if not response.id.is_answerable or (context.http is not None and context.http.status not in _SUCCESS_STATUSES):
             return ()  # the server refused the call before it checked the tool
         tool = self.entry_without_task(context)
         if tool is None or context.request is None:
@@ -309,7 +309,7 @@ class DuplicateId(TaskReportRule):
     methods = TASK_METHODS
 
     def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
-        if not report.is_new or report.task is None or not report.task.repeats:
+        if not report.is_new or report.task is None or not report.task.has_reused_id:
             return ()
         text = "a new task has the id of an earlier task"
         return [self.finding(context, text, pointer=f"{report.pointer}/taskId")]

@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Session
-from analysis.conversation.tasks import RELATED, has_stub
+from analysis.conversation.tasks import RELATED_TASK, has_stub
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
@@ -18,7 +18,7 @@ MAX_UNKNOWN_TASKS: Final = 100
 
 _TASK_MESSAGE_METHODS: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS_NOTIFICATION})
 _INPUT_METHODS: Final = frozenset({"elicitation/create", "sampling/createMessage"})
-_RELATED_POINTER: Final = f"_meta/{RELATED.replace('/', '~1')}"
+_RELATED_POINTER: Final = f"_meta/{RELATED_TASK.replace('/', '~1')}"
 
 
 class RelatedTaskUnknown(Rule):
@@ -42,18 +42,18 @@ class RelatedTaskUnknown(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         meta = context.body["params"]["_meta"]
-        return self._check_meta(context, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
+        return self._check_meta(context, meta, "params") if isinstance(meta, dict) and RELATED_TASK in meta else ()
 
     on_notification = on_request
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         meta = context.body["result"]["_meta"]
-        return self._check_meta(context, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
+        return self._check_meta(context, meta, "result") if isinstance(meta, dict) and RELATED_TASK in meta else ()
 
     def _check_meta(self, context: MessageContext, meta: dict[str, Any], part: str) -> Iterable[Finding]:
-        session, id_ = context.session, member(meta[RELATED], "taskId")
+        session, id_ = context.session, member(meta[RELATED_TASK], "taskId")
         tasks = self.fold.links.tasks
-        if not isinstance(id_, str) or tasks.forgotten or tasks.knows(session, id_):
+        if not isinstance(id_, str) or tasks.forgotten_count or tasks.has_task(session, id_):
             return ()
         reported_ids: set[Id] = self.state_for(session, set)
         key = id_of(id_)
@@ -87,9 +87,9 @@ class RelatedTaskMissing(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         session, sender = context.session, context.message.sender
-        if RELATED in _meta(context.message) or session.lost_seq >= 0:
+        if RELATED_TASK in _meta(context.message) or session.lost_seq >= 0:
             return ()
-        waiting_tasks = self.fold.links.tasks.awaiting_input(session, sender)
+        waiting_tasks = self.fold.links.tasks.tasks_awaiting_input(session, sender)
         if len(waiting_tasks) != 1 or _may_work_for(session, sender, self.fold):
             return ()
         text = f"{context.method} does not name the task that waits for input"
@@ -99,7 +99,7 @@ class RelatedTaskMissing(Rule):
         request, response = context.request, context.message
         if request is None or not isinstance(response, Response) or not isinstance(response.result, dict):
             return ()
-        if RELATED not in request.meta or RELATED in response.meta or has_stub(response):
+        if RELATED_TASK not in request.meta or RELATED_TASK in response.meta or has_stub(response):
             return ()
         text = f"the response to {request.method} does not name its task, although the request does"
         return [self.finding(context, text, pointer="/result", related=(request.seq,))]
@@ -135,7 +135,7 @@ class RelatedTaskRedundant(Rule):
         return self._check_part(context, "result")
 
     def _check_part(self, context: MessageContext, part: str) -> Iterable[Finding]:
-        if RELATED not in _meta(context.message):
+        if RELATED_TASK not in _meta(context.message):
             return ()
         text = "a message about a task also names it in _meta"
         return [self.finding(context, text, pointer=f"/{part}/{_RELATED_POINTER}")]
@@ -153,5 +153,5 @@ def _may_work_for(session: Session, side: Side, fold: Fold) -> bool:
     table = fold.tables["server" if side == "client" else "client"]
     if len(table) > MAX_UNKNOWN_TASKS:
         return True
-    methods = [call.request.method for call in table.waiting() if call.session is session]
+    methods = [call.request.method for call in table.waiting_calls() if call.session is session]
     return any(method != "ping" and not method.startswith("tasks/") for method in methods)

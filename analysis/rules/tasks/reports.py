@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Side, id_of
-from analysis.conversation.tasks import LISTED
+from analysis.conversation.tasks import MAX_EXAMINED_TASKS
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
@@ -271,7 +271,7 @@ class MissingFromList(Rule):
             return
         cursor = cursor_of(request)
         listing = _TaskListing(request.seq) if cursor is None else lists.incomplete.pop(cursor, None)
-        if listing is None or len(items) > LISTED or len(listing.ids) > MAX_LISTED_TASKS:
+        if listing is None or len(items) > MAX_EXAMINED_TASKS or len(listing.ids) > MAX_LISTED_TASKS:
             return
         listing.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
         listing.last_seq = context.message.seq

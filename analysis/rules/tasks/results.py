@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.tasks import RELATED
+from analysis.conversation.tasks import RELATED_TASK
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
@@ -110,7 +110,7 @@ class ResultWithoutRelatedTask(_ResultRule):
         requested_id = member(request.params, "taskId") if request is not None else None
         if request is None or not isinstance(requested_id, str) or not isinstance(result, dict):
             return ()
-        named_id = member(member(result.get("_meta"), RELATED), "taskId")
+        named_id = member(member(result.get("_meta"), RELATED_TASK), "taskId")
         if named_id == requested_id:
             return ()
         text = "the result does not name its task" if named_id is None else "the result names another task"

@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.protocol.revisions import MODERN, between, since
+from analysis.protocol.revisions import FIRST_MODERN_RANK, between, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, shortened
@@ -141,7 +141,9 @@ class StructuredInvalid(ToolLookupRule):
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
         content, tool = result.body[_STRUCTURED], self.entry(context, result.call)
-        if tool is None or (not isinstance(content, dict) and (context.rank is None or context.rank < MODERN)):
+        if tool is None or (
+            not isinstance(content, dict) and (context.rank is None or context.rank < FIRST_MODERN_RANK)
+        ):
             return ()
         schema = tool.schema("outputSchema", context.rank)
         mismatch = schema.mismatch(content) if schema is not None else None

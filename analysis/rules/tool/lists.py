@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.json_schema.dialects import dialect
+from analysis.json_schema.dialects import dialect_of
 from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
@@ -188,9 +188,9 @@ class SchemaDialect(PageRule):
 
     def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, schema, name in schemas_in(page):
-            if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _DEFAULT_DIALECT:
+            if not isinstance(schema, dict) or "$schema" not in schema or dialect_of(schema) == _DEFAULT_DIALECT:
                 continue
-            dialect_name = dialect(schema)
+            dialect_name = dialect_of(schema)
             draft = f"draft {dialect_name}" if dialect_name is not None else "an unknown draft, so it was not checked"
             text = f"the dialect of {name} is {draft}"
             yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}/$schema")

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import MessageContext
 from analysis.json_schema.validator import Schema
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
@@ -70,12 +70,17 @@ def parts_of(schema: object) -> Iterator[SchemaPart]:
         yield SchemaPart(current, pointer, name)
         children: list[tuple[Any, str, str | None, bool]] = []
         for key, value in current.items():
-            child_pointer = f"{pointer}/{step(key, 200)}"
+            child_pointer = f"{pointer}/{encode_step(key, 200)}"
             if key in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
                 is_properties = is_chain and key == "properties"
                 for member, part in value.items():
                     children.append(
-                        (part, f"{child_pointer}/{step(member, 200)}", member if is_properties else None, is_properties)
+                        (
+                            part,
+                            f"{child_pointer}/{encode_step(member, 200)}",
+                            member if is_properties else None,
+                            is_properties,
+                        )
                     )
             elif key in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
                 children += [(part, f"{child_pointer}/{index}", None, False) for index, part in enumerate(value)]

@@ -492,7 +492,11 @@ def _client_key(context: MessageContext) -> object:
     Clients may share an address.
     """
     name = context.session.client
-    return (context.http.client, name) if context.http is not None and name is not None else _connection(context)
+    return (
+        (context.http.client_fingerprint, name)
+        if context.http is not None and name is not None
+        else _connection(context)
+    )
 
 
 def _is_fallback(context: MessageContext) -> bool:

@@ -9,8 +9,16 @@ from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.facts import text_of_error
-from analysis.protocol.methods import METHODS, UNPREFIXED
-from analysis.protocol.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
+from analysis.protocol.revisions import (
+    DRAFT_VERSION,
+    FIRST_MODERN_RANK,
+    HANDSHAKE_ERA,
+    REVISIONS,
+    is_date,
+    is_known,
+    rank_of,
+)
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import listed_versions, member, modern_initialize_version, shortened, version_of
@@ -121,7 +129,7 @@ class ModernInHandshake(Rule):
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
         for version, pointer in _named_versions(context):
-            if pointer and (rank_of(version) or 0) >= MODERN:
+            if pointer and (rank_of(version) or 0) >= FIRST_MODERN_RANK:
                 yield self.finding(context, f"{shortened(version)} does not have initialize", pointer=pointer)
                 return
         meta_version = modern_initialize_version(context.message)
@@ -241,7 +249,7 @@ class NewerMember(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         rank = like.rank
-        if rank is None or rank >= MODERN or like.era == "modern" or method not in METHODS:
+        if rank is None or rank >= FIRST_MODERN_RANK or like.era == "modern" or method not in METHODS:
             return False
         return bool(_newer_members("result" if hook == "result" else "params", method, rank))
 
@@ -256,7 +264,9 @@ class NewerMember(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         method = context.body.get("method")
-        return self._check_part(context, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
+        return self._check_part(
+            context, "params", UNPREFIXED_NOTIFICATIONS.get(method, method) if isinstance(method, str) else None
+        )
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         return self._check_part(context, "result", context.request.method if context.request is not None else None)
@@ -265,7 +275,7 @@ class NewerMember(Rule):
         self, context: MessageContext, part: Literal["params", "result"], method: object
     ) -> Iterable[Finding]:
         rank, value = context.rank, context.body.get(part)
-        if rank is None or rank >= MODERN or method not in METHODS or not isinstance(value, dict):
+        if rank is None or rank >= FIRST_MODERN_RANK or method not in METHODS or not isinstance(value, dict):
             return ()
         newer_members = _newer_members(part, str(method), rank)
         for path, members in newer_members:
@@ -382,7 +392,7 @@ def _chosen_version(context: MessageContext) -> str | None:
 
 
 def _is_draft(version: str) -> bool:
-    return version == DRAFT or version.startswith("DRAFT-")
+    return version == DRAFT_VERSION or version.startswith("DRAFT-")
 
 
 def _is_about_version(response: Response) -> bool:

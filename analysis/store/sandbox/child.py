@@ -25,26 +25,26 @@ import orjson
 from analysis.child_process import Parent
 from analysis.store.connection import connect
 from analysis.store.open import Source, prepare
-from analysis.store.renamed import present_name, tables_in
-from analysis.store.sandbox.protocol import MAX_ROW_BYTES, OVER_MEMORY, Cells, Column, QueryError, encoders
+from analysis.store.renamed import current_name, tables_in
+from analysis.store.sandbox.protocol import MAX_ROW_BYTES, OVER_MEMORY_STATUS, Cells, Column, QueryError, encoders
 from analysis.store.sandbox.read_only import refuse_changes
 
-THREADS: Final = 4
-BATCH: Final = 256 << 10
+MAX_THREADS: Final = 4
+MAX_BATCH_BYTES: Final = 256 << 10
 """The most bytes of rows in one message, unless a single row is larger."""
-ROWS: Final = 2048
+MAX_BATCH_ROWS: Final = 2048
 """The most rows in one message."""
 MAX_ERROR_CHARS: Final = 4000
 """The most characters of an error; some repeat the statement."""
-NEAREST: Final = 3
+MAX_SUGGESTIONS: Final = 3
 """The most names that are suggested for an unknown one."""
 
 _MAX_EXECUTION_MS: Final = 3_600_000
-_OVERHEAD: Final = 1 << 30
+_DEFAULT_ADDRESS_SPACE: Final = 1 << 30
 """The address space of the process itself if the system does not report it; on Linux 800 MB, most of it unused."""
-INSIST_S: Final = 0.02
+INTERRUPT_INTERVAL_S: Final = 0.02
 """The interval at which a query is interrupted until it stops."""
-_REPORT: Final = 1 << 20
+_PROGRESS_BYTES: Final = 1 << 20
 """The number of bytes between two messages about progress."""
 
 
@@ -67,14 +67,14 @@ class SandboxedConnection:
         """Attach and load the captures, then lock the connection and the process."""
         self._parent = parent
         self._memory: int = setup["memory"]
-        self._by_resident: bool = setup["by_resident"]
-        self._processor_s = int(setup["timeout_s"] * THREADS) + 10
+        self._watches_resident_memory: bool = setup["by_resident"]
+        self._processor_s = int(setup["timeout_s"] * MAX_THREADS) + 10
         self._queries: SimpleQueue[str] = SimpleQueue()
         self._is_idle = Event()
         self._is_idle.set()
-        self._reported = 0
-        _limit(resource.RLIMIT_CORE, 0)
-        _limit(resource.RLIMIT_FSIZE, 0)
+        self._reported_bytes = 0
+        _lower_limit(resource.RLIMIT_CORE, 0)
+        _lower_limit(resource.RLIMIT_FSIZE, 0)
         self._connection = connect(
             allow_community_extensions=False,
             allow_persistent_secrets=False,
@@ -83,44 +83,44 @@ class SandboxedConnection:
             memory_limit=f"{self._memory // 1000}KB",
             python_enable_replacements=False,
             temp_directory="",
-            threads=min(THREADS, os.cpu_count() or 1),
+            threads=min(MAX_THREADS, os.cpu_count() or 1),
         )
         self._connection.execute("set timezone = 'UTC'")
         readable = [Source(_path(path), id_, database and _path(database)) for path, id_, database in setup["sources"]]
-        refused = prepare(self._connection, readable, findings=setup["findings"], progress=self._report)
+        refused = prepare(self._connection, readable, findings=setup["findings"], progress=self._report_progress)
         self._refused = [
             [os.fsencode(path).hex(), str(error).encode("utf-8", "backslashreplace").decode()]
             for path, error in refused
         ]
-        self._relations = {str(name).lower() for name, _ in self._connection.execute(_NAMES).fetchall()}
+        self._relations = {str(name).lower() for name, _ in self._connection.execute(_SELECT_NAMES).fetchall()}
         _lock(self._connection)
-        if self._by_resident:
-            self._most = _resident() + self._memory
+        if self._watches_resident_memory:
+            self._max_resident_bytes = _peak_resident_memory() + self._memory
         else:
-            _limit(resource.RLIMIT_AS, _address_space() + self._memory)
+            _lower_limit(resource.RLIMIT_AS, _address_space() + self._memory)
         # Open descriptors stay open, but there can be no new ones: no files, sockets or pipes.
-        _limit(resource.RLIMIT_NOFILE, 0)
+        _lower_limit(resource.RLIMIT_NOFILE, 0)
 
     def serve(self) -> NoReturn:
         """Answer queries until stdin ends."""
-        self._parent.listen(self._take)
-        if self._by_resident:
-            Thread(target=self._watch, daemon=True).start()
+        self._parent.listen(self._handle_request)
+        if self._watches_resident_memory:
+            Thread(target=self._watch_memory, daemon=True).start()
         self._reply({"ready": self._refused})
         while True:
             sql = self._queries.get()
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            _limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime) + self._processor_s, for_good=False)
+            _lower_limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime) + self._processor_s, for_good=False)
             try:
-                self._answer(sql)
+                self._answer_query(sql)
                 reply: dict[str, Any] = {"done": True}
             except Exception as error:  # noqa: BLE001 - any exception that a statement causes is an answer
-                reply = {"error": self._explained(error, sql)}
+                reply = {"error": self._explain(error, sql)}
             # Before the reply: the parent may send the next request as soon as it has received that.
             self._is_idle.set()
             self._reply(reply)
 
-    def _take(self, message: bytes) -> None:
+    def _handle_request(self, message: bytes) -> None:
         """Handle a request while a query runs."""
         request = orjson.loads(message)
         if "sql" in request:
@@ -128,23 +128,23 @@ class SandboxedConnection:
             self._queries.put(request["sql"])
             return
         # Repeatedly, because DuckDB ignores an interrupt that comes before a statement has begun.
-        while not self._is_idle.wait(INSIST_S):
+        while not self._is_idle.wait(INTERRUPT_INTERVAL_S):
             self._connection.interrupt()
 
     def _reply(self, message: dict[str, Any]) -> None:
         self._parent.send(orjson.dumps(message))
 
-    def _watch(self) -> None:
-        while _resident() <= self._most:
+    def _watch_memory(self) -> None:
+        while _peak_resident_memory() <= self._max_resident_bytes:
             time.sleep(0.05)
-        os._exit(OVER_MEMORY)
+        os._exit(OVER_MEMORY_STATUS)
 
-    def _report(self, done: int, total: int) -> None:
-        if done - self._reported >= _REPORT:
-            self._reported = done
+    def _report_progress(self, done: int, total: int) -> None:
+        if done - self._reported_bytes >= _PROGRESS_BYTES:
+            self._reported_bytes = done
             self._reply({"progress": [done, total]})
 
-    def _answer(self, sql: str) -> None:
+    def _answer_query(self, sql: str) -> None:
         statements = self._connection.extract_statements(sql)
         if not statements:
             raise QueryError("empty", "there is no SQL to run")
@@ -167,11 +167,11 @@ class SandboxedConnection:
         Python's times have no nanoseconds, and times with a zone would need another package. A SELECT around the
         statement therefore turns such columns into text. Statements that cannot be nested run unchanged.
         """
-        connection, text = self._connection, _bare(statement.query)
+        connection, text = self._connection, _without_trailer(statement.query)
         if str(statement.type).endswith(".SELECT"):
             try:
                 columns = [Column(row[0], row[1]) for row in connection.execute(f"describe {text}").fetchall()]
-                wrapped_statement = _around(text, columns)
+                wrapped_statement = _wrapped(text, columns)
                 if wrapped_statement is not None:
                     return columns, connection.execute(wrapped_statement)
             except duckdb.InterruptException:
@@ -182,23 +182,23 @@ class SandboxedConnection:
         cursor = connection.execute(statement)
         return [Column(column[0], str(column[1])) for column in cursor.description or ()], cursor
 
-    def _explained(self, error: Exception, sql: str) -> dict[str, Any]:
+    def _explain(self, error: Exception, sql: str) -> dict[str, Any]:
         """An error as a message; if a name was not found, with the names that were probably meant."""
         members = _error_members(error)
-        missing = _MISSING.search(members["text"])
+        missing = _MISSING_NAME.search(members["text"])
         if missing is None:
             return members
         column = missing["column"] or missing["listed"] or missing["member"] or missing["field"]
         qualifier, _, name = (column or missing["relation"]).lower().rpartition(".")
         owner = (missing["of"] or missing["whole"] or qualifier).lower()
-        if column and (current := present_name(sql, name, owner)):
+        if column and (current := current_name(sql, name, owner)):
             text = (
                 f'cannot run the query: no column "{name}" was found; in {current[0]} it is now called "{current[1]}"'
             )
             return members | {"text": text}
-        return members | {"nearest": self._nearest(name, sql if column else None, owner)}
+        return members | {"nearest": self._similar_names(name, sql if column else None, owner)}
 
-    def _nearest(self, name: str, sql: str | None, owner: str) -> list[str]:
+    def _similar_names(self, name: str, sql: str | None, owner: str) -> list[str]:
         """The names in the captures' tables that resemble an unknown one; DuckDB's guesses favour its system tables.
 
         Args:
@@ -207,21 +207,21 @@ class SandboxedConnection:
             owner: the name or alias that the query gives for its table; empty if it gives none.
         """
         try:
-            names = self._connection.execute(_NAMES).fetchall()
+            names = self._connection.execute(_SELECT_NAMES).fetchall()
         except (duckdb.Error, MemoryError):
             return []
         columns: dict[str, list[str]] = {}
         for table, column in names:
             columns.setdefault(str(table).lower(), []).append(str(column).lower())
         if sql is None:
-            return get_close_matches(name, columns, NEAREST, 0.65)
+            return get_close_matches(name, columns, MAX_SUGGESTIONS, 0.65)
         # A subquery has columns of the tables that it reads.
         owner_tables = tables_in(sql, columns, owner) or tables_in(sql, columns)
         candidates = dict.fromkeys(column for table in owner_tables for column in columns[table])
-        return get_close_matches(name, candidates, NEAREST, 0.65)
+        return get_close_matches(name, candidates, MAX_SUGGESTIONS, 0.65)
 
 
-_MISSING: Final = re.compile(
+_MISSING_NAME: Final = re.compile(
     r'Referenced (?:update )?column "?(?P<column>[^"\s]+)'
     r'|Column "(?P<listed>[^"]+)" (?:in \w+ list not found|does not exist on)'
     r'|(?:"(?P<of>[^"]+)" )?does not have a column (?:named|with name) "(?P<member>[^"]+)"'
@@ -229,7 +229,7 @@ _MISSING: Final = re.compile(
     r'|Cannot extract field \'(?P<field>[^\']+)\' from expression "(?P<whole>[^"]+)"'
     r'|(?:Table|View)(?: Function)? with name "?(?P<relation>[^"\s]+)'
 )
-_NAMES: Final = """
+_SELECT_NAMES: Final = """
 select table_name, column_name from duckdb_columns() where not internal and database_name in ('memory', 'temp')
 """
 
@@ -244,7 +244,7 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("set lock_configuration = true")
 
 
-def _limit(resource_id: int, limit: int, *, for_good: bool = True) -> None:
+def _lower_limit(resource_id: int, limit: int, *, for_good: bool = True) -> None:
     """Lower a kernel limit, unless it is already lower."""
     hard_limit = resource.getrlimit(resource_id)[1]
     if hard_limit != resource.RLIM_INFINITY:
@@ -258,16 +258,16 @@ def _address_space() -> int:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * resource.getpagesize()
     except (OSError, ValueError):
-        return _OVERHEAD
+        return _DEFAULT_ADDRESS_SPACE
 
 
-def _resident() -> int:
+def _peak_resident_memory() -> int:
     """The peak resident memory of this process, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak << 10
 
 
-def _bare(text: str) -> str:
+def _without_trailer(text: str) -> str:
     """A statement without trailing comments and semicolons."""
     raw = text.encode()
     end = len(raw)
@@ -278,7 +278,7 @@ def _bare(text: str) -> str:
     return raw[:end].decode()
 
 
-def _around(text: str, columns: list[Column]) -> str | None:
+def _wrapped(text: str, columns: list[Column]) -> str | None:
     """Returns a SELECT around a statement that turns times and nested values into text, or None if it has none."""
     casts = {"time": "{}::varchar", "json": "to_json({})::varchar"}
     names = [f"c{number}" for number in range(len(columns))]
@@ -303,13 +303,13 @@ def _batches(cursor: duckdb.DuckDBPyConnection, converters: list[Callable[[Cells
             if len(line) > MAX_ROW_BYTES:
                 problem = f"a row of more than {MAX_ROW_BYTES >> 20} MiB; take a part of it, as with left(text, 1000)"
                 raise QueryError("row size", problem)
-            if batch and size + len(line) > BATCH:
+            if batch and size + len(line) > MAX_BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
             batch.append(line)
             size, total = size + len(line), total + len(line)
         yield batch
-        count = max(1, min(ROWS, BATCH * len(rows) // total))
+        count = max(1, min(MAX_BATCH_ROWS, MAX_BATCH_BYTES * len(rows) // total))
 
 
 def _error_members(error: Exception) -> dict[str, Any]:

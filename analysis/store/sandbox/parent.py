@@ -25,7 +25,7 @@ import orjson
 from analysis.child_process import PythonChild
 from analysis.store.sandbox.protocol import (
     MAX_SANDBOX_MESSAGE_BYTES,
-    OVER_MEMORY,
+    OVER_MEMORY_STATUS,
     Cells,
     Column,
     QueryError,
@@ -36,29 +36,33 @@ from analysis.store.sandbox.protocol import (
 if TYPE_CHECKING:
     from analysis.store.open import Progress, Source
 
-MEMORY: Final = 2 << 30
+DEFAULT_MEMORY_BYTES: Final = 2 << 30
 """The bytes of memory that the captures and a query may take, in addition to what the process itself needs."""
-TIMEOUT_S: Final = 60.0
+DEFAULT_TIMEOUT_S: Final = 60.0
 """The time that one query may take, including all its rows."""
-GRACE_S: Final = 1.0
+STOP_TIMEOUT_S: Final = 1.0
 """The time that a query has to stop when it is interrupted; then its process is killed."""
 
-_ENDS: Final[dict[int, str]] = {signal.SIGXCPU: "timeout", signal.SIGKILL: "memory", signal.SIGABRT: "memory"}
+_LIMITS_BY_SIGNAL: Final[dict[int, str]] = {
+    signal.SIGXCPU: "timeout",
+    signal.SIGKILL: "memory",
+    signal.SIGABRT: "memory",
+}
 """The limit that a child has exceeded, by the signal that ended it; the system sends SIGKILL if memory runs out."""
 
 
 class Limits(NamedTuple):
     """The limits of one query."""
 
-    memory: int = MEMORY
-    timeout_s: float = TIMEOUT_S
+    memory: int = DEFAULT_MEMORY_BYTES
+    timeout_s: float = DEFAULT_TIMEOUT_S
 
 
 class QueryRows:
     """The rows of one statement as they arrive, which can be iterated once."""
 
     def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]], until_s: float) -> None:
-        """Only `Sandbox.ask` creates these."""
+        """Only `Sandbox.run_query` creates these."""
         self.columns = columns
         """The columns; empty if the statement returns no rows."""
         self.until_s = until_s
@@ -111,7 +115,8 @@ class Sandbox:
             # Absolute, because the child has another working directory; in hexadecimal digits, because the bytes of a
             # path need not be UTF-8.
             "sources": [
-                [_digits(source.path), source.id, source.database and _digits(source.database)] for source in readable
+                [_hex_path(source.path), source.id, source.database and _hex_path(source.database)]
+                for source in readable
             ],
             "findings": findings,
             "memory": self._limits.memory,
@@ -141,7 +146,7 @@ class Sandbox:
         """Whether it can answer: a query that had to be killed takes the child with it."""
         return self._process.is_alive
 
-    def ask(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
+    def run_query(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
         """Run statements, and return the rows of the last one. A query that is still running is stopped first.
 
         Args:
@@ -164,21 +169,21 @@ class Sandbox:
             self._is_busy = False
             raise QueryError("parser", "the statement is not UTF-8") from None
         except TimeoutError:
-            self._give_up()
+            self._raise_timeout()
         try:
-            columns = [Column(str(name), str(type_)) for name, type_ in self._next("columns")]
+            columns = [Column(str(name), str(type_)) for name, type_ in self._next_value("columns")]
         except (TypeError, ValueError):
-            self._refuse()
+            self._raise_violation()
         return QueryRows(columns, self._rows(decoders(columns)), self._until_s)
 
     def stop(self) -> None:
         """Stop the query that is running, if any; if it does not stop in time, kill the child."""
         if not self._is_busy:
             return
-        self._until_s = time.monotonic() + GRACE_S
+        self._until_s = time.monotonic() + STOP_TIMEOUT_S
         try:
             self._send({"stop": True})
-            while not {"done", "error"} & set(self._message()):
+            while not {"done", "error"} & set(self._receive()):
                 pass
         except (QueryError, TimeoutError):
             self.close()
@@ -195,39 +200,39 @@ class Sandbox:
     # ---- messages
 
     def _wait_for_start(self, progress: "Progress | None") -> None:
-        while "ready" not in (message := self._message()):
+        while "ready" not in (message := self._receive()):
             if "progress" not in message:
                 raise self._error(message)
             try:
                 done, total = map(int, message["progress"])
             except (TypeError, ValueError):
-                self._refuse()
+                self._raise_violation()
             if progress is not None:
                 progress(done, total)
         try:
             self.refused = [(Path(os.fsdecode(bytes.fromhex(path))), str(reason)) for path, reason in message["ready"]]
         except (TypeError, ValueError):
-            self._refuse()
+            self._raise_violation()
 
     def _rows(self, converters: "list[Callable[[Cells], Sequence[Value]]]") -> Iterator[tuple[Value, ...]]:
         turn = self._turn
-        while self._is_busy and turn == self._turn and (rows := self._next("rows")) is not None:
+        while self._is_busy and turn == self._turn and (rows := self._next_value("rows")) is not None:
             try:
                 cells = [convert(column) for convert, column in zip(converters, zip(*rows, strict=True), strict=True)]
                 batch = zip(*cells, strict=True)
             except (TypeError, ValueError, ArithmeticError):
-                self._refuse()
+                self._raise_violation()
             paused_s = time.monotonic()
             yield from batch
             if turn == self._turn and self._until_s is not None and not self._counts_reader:
                 self._until_s += time.monotonic() - paused_s
 
-    def _next(self, member: str) -> Any:
+    def _next_value(self, member: str) -> Any:
         """Returns the value of the wanted member of the next message, or None at the end of the answer."""
         try:
-            message = self._message()
+            message = self._receive()
         except TimeoutError:
-            self._give_up()
+            self._raise_timeout()
         except KeyboardInterrupt:
             self.stop()
             raise
@@ -241,55 +246,55 @@ class Sandbox:
     def _error(self, message: dict[str, Any]) -> QueryError:
         error = message.get("error")
         if not isinstance(error, dict):
-            self._refuse()
+            self._raise_violation()
         nearest = error.get("nearest")
         kind, text = str(error.get("kind")), str(error.get("text"))
         return QueryError(
             kind,
-            self._over_memory() if kind == "memory" else text,
+            self._memory_text() if kind == "memory" else text,
             map(str, nearest) if isinstance(nearest, list) else (),
         )
 
-    def _message(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         """Receive the next message; if Ctrl-C interrupts this, the part that was read is kept."""
         try:
             message = orjson.loads(self._process.receive(self._until_s))
         except BrokenPipeError:
-            self._say_how_it_died()
+            self._raise_death()
         except ValueError:
-            self._refuse()
+            self._raise_violation()
         if not isinstance(message, dict):
-            self._refuse()
+            self._raise_violation()
         return message
 
     def _send(self, request: dict[str, Any]) -> None:
         self._process.send(orjson.dumps(request), self._until_s)
 
-    def _give_up(self) -> NoReturn:
+    def _raise_timeout(self) -> NoReturn:
         self.stop()
         raise QueryError(
             "timeout", f"stopped after {self._limits.timeout_s:g} s, which is the limit of a query"
         ) from None
 
-    def _say_how_it_died(self) -> NoReturn:
+    def _raise_death(self) -> NoReturn:
         self.close()
         code = self._process.wait()
-        kind = "memory" if code == OVER_MEMORY else _ENDS.get(-code, "died")
+        kind = "memory" if code == OVER_MEMORY_STATUS else _LIMITS_BY_SIGNAL.get(-code, "died")
         if kind == "memory":
-            raise QueryError(kind, self._over_memory())
+            raise QueryError(kind, self._memory_text())
         if kind == "timeout":
             raise QueryError(kind, f"stopped after {self._limits.timeout_s:g} s of each processor")
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise QueryError(kind, f"the process that answers queries has ended ({ending})")
 
-    def _over_memory(self) -> str:
+    def _memory_text(self) -> str:
         return f"stopped: it needs more than {self._limits.memory >> 20:,} MiB of memory"
 
-    def _refuse(self) -> NoReturn:
+    def _raise_violation(self) -> NoReturn:
         """End a child that violates the protocol."""
         self.close()
         raise QueryError("jail", "the process that answers queries said what makes no sense, and was ended")
 
 
-def _digits(path: Path) -> str:
+def _hex_path(path: Path) -> str:
     return os.fsencode(os.path.abspath(path)).hex()

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 MAX_ROW_BYTES: Final = 64 << 20
 """The most bytes of one row as JSON."""
 MAX_SANDBOX_MESSAGE_BYTES: Final = MAX_ROW_BYTES + (1 << 20)
-OVER_MEMORY: Final = 70
+OVER_MEMORY_STATUS: Final = 70
 """The exit code of a child that exceeded its memory limit."""
 
 Value = None | bool | int | float | Decimal | str | bytes
@@ -32,7 +32,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "BOOLEAN": "boolean",
     "JSON": "json",
 }
-_FAMILIES: Final[tuple[tuple[str, Kind], ...]] = (
+_KINDS_BY_PATTERN: Final[tuple[tuple[str, Kind], ...]] = (
     (r".*\]", "json"),
     (r"DECIMAL\b.*", "decimal"),
     (r"ENUM\b.*", "text"),
@@ -52,7 +52,9 @@ class Column(NamedTuple):
         """How its values are encoded; unknown types, mostly structs and maps, are JSON."""
         if exact_kind := _KINDS.get(self.type):
             return exact_kind
-        return next((kind for pattern, kind in _FAMILIES if re.fullmatch(pattern, self.type, re.DOTALL)), "json")
+        return next(
+            (kind for pattern, kind in _KINDS_BY_PATTERN if re.fullmatch(pattern, self.type, re.DOTALL)), "json"
+        )
 
 
 class QueryError(Exception):
@@ -87,17 +89,17 @@ def decoders(columns: Iterable[Column]) -> list[Callable[[Cells], Sequence[Value
 
     They raise ValueError, TypeError or ArithmeticError for an invalid value.
     """
-    return [_turner(_DECODERS.get(column.kind, _text), _TYPES.get(column.kind, str)) for column in columns]
+    return [_converter(_DECODERS.get(column.kind, _decode_text), _TYPES.get(column.kind, str)) for column in columns]
 
 
 def _encoder(column: Column) -> Callable[[Cells], Cells]:
     convert = _ENCODERS.get(column.kind, str)
     # JSON can express all values of these types, but only some floats and some of the widest integers.
-    is_plain = column.kind in ("boolean", "text", "time", "json") or column.type in _NARROW
-    return _turner(convert, _TYPES.get(column.kind, str) if is_plain else None)
+    is_plain = column.kind in ("boolean", "text", "time", "json") or column.type in _NARROW_INTEGERS
+    return _converter(convert, _TYPES.get(column.kind, str) if is_plain else None)
 
 
-def _turner(convert: Callable[[Any], Any], plain: type | None) -> Callable[[Cells], Cells]:
+def _converter(convert: Callable[[Any], Any], plain: type | None) -> Callable[[Cells], Cells]:
     """Returns a function that converts cells, except NULL and values whose type is exactly `plain`."""
     unchanged_types = {plain, type(None)}
 
@@ -109,19 +111,21 @@ def _turner(convert: Callable[[Any], Any], plain: type | None) -> Callable[[Cell
     return convert_cells
 
 
-def _whole_out(value: Any) -> Any:
+def _encode_integer(value: Any) -> Any:
     return value if type(value) is int and -(1 << 63) <= value < 1 << 64 else str(value)
 
 
-def _fraction_out(value: Any) -> Any:
+def _encode_float(value: Any) -> Any:
     return value if -sys.float_info.max <= value <= sys.float_info.max else str(value)
 
 
-def _blob_out(value: Any) -> str:
+def _encode_blob(value: Any) -> str:
     return b2a_base64(value, newline=False).decode()
 
 
-_NARROW: Final = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
+_NARROW_INTEGERS: Final = frozenset(
+    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
+)
 """The types of integers that are numbers in JSON; orjson supports 64 bits."""
 _TYPES: Final[dict[Kind, type | None]] = {
     "blob": None,
@@ -132,32 +136,32 @@ _TYPES: Final[dict[Kind, type | None]] = {
 }
 """For each kind, the type of the values that need no conversion, unless that is text."""
 _ENCODERS: Final[dict[Kind, Callable[[Any], Any]]] = {
-    "blob": _blob_out,
+    "blob": _encode_blob,
     "boolean": bool,
-    "float": _fraction_out,
-    "integer": _whole_out,
+    "float": _encode_float,
+    "integer": _encode_integer,
 }
 
 
-def _boolean(value: Any) -> bool:
+def _decode_boolean(value: Any) -> bool:
     if type(value) is not bool:
         raise TypeError
     return value
 
 
-def _text(value: Any) -> str:
+def _decode_text(value: Any) -> str:
     if type(value) is not str:
         raise TypeError
     return value
 
 
-def _blob(value: Any) -> bytes:
+def _decode_blob(value: Any) -> bytes:
     return a2b_base64(value, strict_mode=True)
 
 
 _DECODERS: Final[dict[Kind, Callable[[Any], Value]]] = {
-    "blob": _blob,
-    "boolean": _boolean,
+    "blob": _decode_blob,
+    "boolean": _decode_boolean,
     "decimal": Decimal,
     "float": float,
     "integer": int,

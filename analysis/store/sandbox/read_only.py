@@ -18,9 +18,9 @@ _CHANGE: Final = re.compile(
 _CHANGE_IN_SELECT: Final = re.compile(r"\( " + _CHANGE.pattern)
 """The same in a SELECT, where such words may also be names of columns: only after a parenthesis can they begin a
 statement."""
-_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]")
+_UNUSUAL_SPACE: Final = re.compile("[\u00a0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]")
 """Characters that DuckDB's parser treats as spaces, but its tokenizer as parts of a word."""
-_MORE: Final = (duckdb.token_type.operator, duckdb.token_type.string_const)
+_OTHER_TOKENS: Final = (duckdb.token_type.operator, duckdb.token_type.string_const)
 """DuckDB accepts a string where it expects a name."""
 
 
@@ -37,7 +37,7 @@ def refuse_changes(statements: Iterable[duckdb.Statement], relations: Collection
     for statement in statements:
         pattern = _CHANGE_IN_SELECT if str(statement.type).endswith(".SELECT") else _CHANGE
         # A space within a name or a string does not separate words.
-        tokens = (word.replace(" ", "\0") for word in words(_BLANK.sub(" ", statement.query), *_MORE))
+        tokens = (word.replace(" ", "\0") for word in words(_UNUSUAL_SPACE.sub(" ", statement.query), *_OTHER_TOKENS))
         for change in pattern.finditer(" ".join(tokens)):
             if change["name"] in relations:
                 text = f"captures are read-only, so no query can {change['what']} {change['name']}"

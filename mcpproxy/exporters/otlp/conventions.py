@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from analysis.conversation.call import ENDLESS, Outcome
+from analysis.conversation.call import ENDLESS_METHODS, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Peer, Session
@@ -30,7 +30,7 @@ from analysis.protocol.error_codes import (
     PARSE_ERROR,
     RESOURCE_NOT_FOUND,
 )
-from analysis.protocol.revisions import MODERN, rank_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK, rank_of
 from mcpproxy.exporters.calls import EndedCall, RequestOrigin, origin_of, peers_of
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
@@ -199,13 +199,17 @@ class CallSpanBuilder:
         """Return the attributes that only spans have: in a histogram, they would make a series of each call."""
         request, response = ended_call.call.request, ended_call.call.response
         attributes: Attributes = {}
-        if request.id.pairs:
+        if request.id.is_answerable:
             attributes["jsonrpc.request.id"] = attribute_text(request.id.value, 256)
         if request.method in _URI_METHODS and (uri := _string(request.params, "uri")):
             attributes["mcp.resource.uri"] = uri
         # From 2026-07-28 on there are no sessions, and the attribute must not be set.
         rank = rank_of(ended_call.call.revision)
-        if ended_call.call.http is not None and ended_call.call.http.session_id and (rank is None or rank < MODERN):
+        if (
+            ended_call.call.http is not None
+            and ended_call.call.http.session_id
+            and (rank is None or rank < FIRST_MODERN_RANK)
+        ):
             attributes["mcp.session.id"] = attribute_text(ended_call.call.http.session_id, 256)
         attributes["mcpproxy.session"] = ended_call.session.number
         attributes["mcpproxy.frame"] = min(request.seq, MAX_INTEGER)
@@ -223,7 +227,7 @@ class CallSpanBuilder:
         For the sender of a cancelled call, the outcome is the cancellation, even if there is a late response.
         """
         is_cancelled = ended_call.call.cancelled_ns is not None and ended_call.call.response is not None
-        if is_cancelled and ended_call.call.request.method not in ENDLESS:
+        if is_cancelled and ended_call.call.request.method not in ENDLESS_METHODS:
             return {"error.type": "cancelled" if ended_call.call.abandoned_ns is None else "timeout"}, ""
         if ended_call.call.outcome is Outcome.ERROR and ended_call.call.response is not None:
             code, message = (
@@ -238,7 +242,7 @@ class CallSpanBuilder:
             return {**attributes, "error.type": str(code)}, message
         error_type = _ERROR_TYPES.get(ended_call.call.outcome)
         if error_type is None or (
-            ended_call.call.outcome is not Outcome.TOOL_ERROR and ended_call.call.request.method in ENDLESS
+            ended_call.call.outcome is not Outcome.TOOL_ERROR and ended_call.call.request.method in ENDLESS_METHODS
         ):
             return {}, None
         http = ended_call.call.http

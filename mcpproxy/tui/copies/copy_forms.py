@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.wording.json_lines import harmless, row_of, wall_of
-from mcpproxy.wording.resending import Posted, command, posted_by, pretty, raw_text
+from mcpproxy.wording.json_lines import escape_line, row_of, wall_of
+from mcpproxy.wording.resending import PostedMessage, command, posted_message, pretty_json, raw_text
 from mcpproxy.wording.units import size
 
 MAX_CLIPBOARD_BYTES: Final = 74_000
@@ -19,9 +19,9 @@ MAX_CLIPBOARD_BYTES: Final = 74_000
 MAX_COPIED_ROW_BYTES: Final = 2 << 20
 """The maximum size, in bytes, of a row that is copied to a file; a larger row needs an export."""
 
-_NO_SHELL: Final = "unsafe in a shell"
+_UNSAFE_REMARK: Final = "unsafe in a shell"
 """The remark on text that a shell could run."""
-_PLAIN: Final = "plain text"
+_PLAIN_TEXT_REMARK: Final = "plain text"
 """The remark on commands: the recorder's hashes are next to the message, not in it."""
 
 
@@ -36,11 +36,11 @@ class CopyForm(NamedTuple):
     """The copied text; empty if the row cannot be copied in this form."""
     remark: str = ""
     """A caveat for the user."""
-    to_file: bool = False
+    wants_file: bool = False
     """Whether the user wants a file instead of the clipboard."""
 
     @property
-    def fits(self) -> bool:
+    def fits_clipboard(self) -> bool:
         """Whether common terminals accept the text for the clipboard."""
         return len(self.text.encode()) <= MAX_CLIPBOARD_BYTES
 
@@ -56,21 +56,23 @@ def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
     line = CopyForm(
         "l",
         "a JSON line, as from show --json",
-        harmless(row_of(record, item, wall_of(reading.index.header))),
-        _NO_SHELL,
+        escape_line(row_of(record, item, wall_of(reading.index.header))),
+        _UNSAFE_REMARK,
     )
     if not isinstance(item, Frame):
         return [line]
     raw = raw_text(item.raw)
     is_same = raw.encode() == item.raw
     candidates = [
-        CopyForm("j", "JSON", pretty(item.raw), _NO_SHELL),
-        CopyForm("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; invisible characters as escapes")),
+        CopyForm("j", "JSON", pretty_json(item.raw), _UNSAFE_REMARK),
+        CopyForm("r", "raw text", raw, _UNSAFE_REMARK + ("" if is_same else "; invisible characters as escapes")),
         line,
         *_commands(reading, row, item),
     ]
     return [
-        form if form.fits else form._replace(remark=f"{form.remark}; to a file") for form in candidates if form.text
+        form if form.fits_clipboard else form._replace(remark=f"{form.remark}; to a file")
+        for form in candidates
+        if form.text
     ]
 
 
@@ -89,15 +91,17 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     resending = command(reading.index.header.members, frame, _posted(reading, frame), initialize, initialize_post)
     if resending is None:
         return []
-    ctrl_d_hint = "; Ctrl-D ends it" if resending.is_open else ""
+    ctrl_d_hint = "; Ctrl-D ends it" if resending.keeps_stdin_open else ""
     placeholder_hint = "; replace what is in <…>" if resending.has_placeholders else ""
-    return [CopyForm("c", resending.word, resending.text, f"{_PLAIN}{ctrl_d_hint}{placeholder_hint}")]
+    return [
+        CopyForm("c", resending.description, resending.text, f"{_PLAIN_TEXT_REMARK}{ctrl_d_hint}{placeholder_hint}")
+    ]
 
 
 def _initialize(reading: Reading, row: int) -> Frame | None:
     """Returns the `initialize` request of a row's session; None if it did not come before the row or is too large."""
     calls, session = reading.calls, reading.session
-    if row >= reading.understood:
+    if row >= reading.interpreted_count:
         return None
     kinds = {
         number for number, call in enumerate(reading.kinds.all) if (call.side, call.method) == ("client", "initialize")
@@ -112,6 +116,6 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
     return item if isinstance(item, Frame) else None
 
 
-def _posted(reading: Reading, frame: Frame) -> Posted | None:
+def _posted(reading: Reading, frame: Frame) -> PostedMessage | None:
     http = reading.conversation.exchange(frame.exchange) if frame.exchange is not None else None
-    return None if http is None else posted_by(http, frame.raw)
+    return None if http is None else posted_message(http, frame.raw)

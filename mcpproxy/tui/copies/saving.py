@@ -13,7 +13,7 @@ from mcpproxy.wording.units import size
 class SaveResult(NamedTuple):
     """The result of saving an attachment."""
 
-    words: str
+    message: str
     is_bad: bool = False
     """Whether it could not be saved."""
 

@@ -10,13 +10,13 @@ from analysis.conversation.durations import Durations
 from mcpproxy.tui.data.column_filler import ColumnFiller
 from mcpproxy.tui.data.columns import BAD, NONE, OPEN, OUTCOMES
 
-LEAST: Final = 20
+MIN_RESPONSES: Final = 20
 """The minimum number of responses for a kind to have a usual time."""
-_GROWN: Final = 1.1
+_GROWTH_FACTOR: Final = 1.1
 """The usual time is computed again when the number of responses has grown by this factor."""
 _MAX_DURATION_NS: Final = (1 << 63) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
-_QUIET: Final = frozenset({_CODES[Outcome.CANCELLED], _CODES[Outcome.NOT_RECORDED]})
+_QUIET_CODES: Final = frozenset({_CODES[Outcome.CANCELLED], _CODES[Outcome.NOT_RECORDED]})
 """The codes of outcomes without a response that do not make the request an error."""
 
 
@@ -30,11 +30,11 @@ class CallCells:
             filler: the columns.
             max_calls: the maximum number of calls with cells.
         """
-        self.left_out = 0
+        self.omitted_count = 0
         """The number of requests above the maximum."""
-        self._filler, self._most = filler, max_calls
+        self._filler, self._max_calls = filler, max_calls
         self._durations: dict[int, Durations] = {}
-        self._next: dict[int, float] = {}
+        self._next_counts: dict[int, float] = {}
 
     def on_call(self, call: Call, row: int, *, is_last: bool = False) -> None:
         """Write the cells of a call.
@@ -45,27 +45,30 @@ class CallCells:
             is_last: whether nothing can change it later.
         """
         filler, calls, number = self._filler, self._filler.columns.calls, call.number
-        if number >= self._most:
-            self.left_out = max(self.left_out, number + 1 - self._most)
+        if number >= self._max_calls:
+            self.omitted_count = max(self.omitted_count, number + 1 - self._max_calls)
             return
         if number >= len(calls):
             self._add_call(call, row)
         else:
-            self._filler.change_call(number)
-        settled_outcome, is_final = call.settled, not call.is_forgotten and (is_last or not call.request.id.pairs)
+            self._filler.note_call_change(number)
+        settled_outcome, is_final = (
+            call.final_outcome,
+            not call.is_forgotten and (is_last or not call.request.id.is_answerable),
+        )
         if call.guessed_response is not None and call.response is None:
-            self._note_meant(call)
+            self._note_guess(call)
         if settled_outcome is None and call.cancellation is None and not is_final:
             return
         code = _CODES[call.outcome if settled_outcome is None else settled_outcome]
-        self._note_cancelled(call, row)
+        self._note_cancellation(call, row)
         self._note_carrier(call, row)
         abandoned_ns = call.abandoned_ns if calls.is_cancelled[number] else None
         is_newly_abandoned = abandoned_ns is not None and calls.abandoned_ns[number] < 0
         if abandoned_ns is not None:
             calls.abandoned_ns[number] = min(abandoned_ns, _MAX_DURATION_NS)
         if is_newly_abandoned and call.response is None:
-            filler.mark(calls.request[number], BAD)
+            filler.add_mark(calls.request[number], BAD)
         old_code = calls.outcome[number]
         response = call.response
         if response is not None and calls.response[number] == NONE:
@@ -82,8 +85,8 @@ class CallCells:
         calls.outcome[number] = code
         calls.end[number] = self._end_of(call, row)
         calls.settled.append(number)
-        if response is None and code not in _QUIET and (settled_outcome is not None or is_final):
-            filler.mark(calls.request[number], BAD)
+        if response is None and code not in _QUIET_CODES and (settled_outcome is not None or is_final):
+            filler.add_mark(calls.request[number], BAD)
 
     def _end_of(self, call: Call, row: int) -> int:
         """Returns the row of a call's response, cancellation or failure over HTTP, whichever came first.
@@ -92,15 +95,15 @@ class CallCells:
             call: the call.
             row: the row that changed it; NONE at the end of the capture, which does not end a call.
         """
-        return row if call.over is None else self._filler.row_of(call.over.seq, row)
+        return row if call.end_ref is None else self._filler.row_of(call.end_ref.seq, row)
 
-    def _note_meant(self, call: Call) -> None:
+    def _note_guess(self, call: Call) -> None:
         """Record which response was probably meant for a call; if there are several, only the first."""
         guess, notes = call.guessed_response, self._filler.notes
         if guess is not None and not notes.has("probable", call.number):
             notes.add("probable", call.number, guess.seq, guess.id)
 
-    def _note_cancelled(self, call: Call, row: int) -> None:
+    def _note_cancellation(self, call: Call, row: int) -> None:
         is_cancelled, seq = self._filler.columns.calls.is_cancelled, call.cancelled_seq
         if seq is not None and not is_cancelled[call.number]:
             self._filler.notes.add("cancelled", call.number, self._filler.row_of(seq, row))
@@ -112,14 +115,14 @@ class CallCells:
         if http is None or call.response is not None:
             return
         exchange_end, is_failed = call.exchange_end, call.outcome is Outcome.FAILED
-        if http.number == request_exchange and not (is_failed and exchange_end != http.over):
+        if http.number == request_exchange and not (is_failed and exchange_end != http.end_ref):
             return
         end_row = None if exchange_end is None else self._filler.row_of(exchange_end.seq, row)
         self._filler.notes.add("carried", call.number, http.number, end_row)
 
     def _add_call(self, call: Call, row: int) -> None:
         filler = self._filler
-        calls, kind, usual_ns = filler.columns.calls, filler.kinds.number(call), filler.columns.usual_ns
+        calls, kind, usual_ns = filler.columns.calls, filler.kinds.register(call), filler.columns.usual_ns
         if kind >= len(usual_ns):
             usual_ns.append(-1)
         calls.request.append(filler.row_of(call.request.seq, row))
@@ -137,8 +140,8 @@ class CallCells:
         if durations is None:
             durations = self._durations[kind] = Durations()
         durations.add(ns)
-        if durations.count >= self._next.get(kind, LEAST):
-            self._next[kind] = durations.count * _GROWN
+        if durations.count >= self._next_counts.get(kind, MIN_RESPONSES):
+            self._next_counts[kind] = durations.count * _GROWTH_FACTOR
             usual_ns = durations.quantiles(0.95)[0]
             assert usual_ns is not None
             self._filler.set_usual(kind, usual_ns)

@@ -23,7 +23,7 @@ class CallKind(NamedTuple):
     method: str
     name: str | None
     """The tool, prompt or resource that it names, or None."""
-    is_rest: bool = False
+    is_catch_all: bool = False
     """Whether it represents all kinds above the limit."""
 
     @classmethod
@@ -43,7 +43,9 @@ class CallKind(NamedTuple):
     def is_whole(self) -> bool:
         """Whether its texts are exactly those of the request, and not cut."""
         return (
-            not self.is_rest and len(self.method) < MAX_CALL_NAME_CHARS and len(self.name or "") < MAX_CALL_NAME_CHARS
+            not self.is_catch_all
+            and len(self.method) < MAX_CALL_NAME_CHARS
+            and len(self.name or "") < MAX_CALL_NAME_CHARS
         )
 
     @property
@@ -53,16 +55,16 @@ class CallKind(NamedTuple):
         return f"{arrow}{self.method} {self.name}" if self.name is not None else arrow + self.method
 
     @property
-    def filter(self) -> str | None:
+    def filter_expression(self) -> str | None:
         """The expression that selects requests of this kind and their responses, or None if there is none."""
-        if self.is_rest:
+        if self.is_catch_all:
             return None
         name = "not name:*" if self.name is None else f"name:{pattern(self.name)}"
         return f"method:{pattern(self.method)} {name}"
 
 
-_REST: Final[dict[Side, CallKind]] = {
-    side: CallKind(side, "(all others)", None, is_rest=True) for side in ("client", "server")
+_CATCH_ALL_KINDS: Final[dict[Side, CallKind]] = {
+    side: CallKind(side, "(all others)", None, is_catch_all=True) for side in ("client", "server")
 }
 
 
@@ -73,7 +75,7 @@ class CallKinds:
         self.all: list[CallKind] = []
         self._numbers: dict[CallKind, int] = {}
 
-    def number(self, call: Call) -> int:
+    def register(self, call: Call) -> int:
         """Returns the number of a call's kind; a new kind gets the next number."""
         request, name = call.request, call.name
         kind = CallKind(
@@ -84,7 +86,7 @@ class CallKinds:
 
     def _add(self, kind: CallKind) -> int:
         if len(self.all) >= MAX_CALL_KINDS:
-            kind = _REST[kind.side]
+            kind = _CATCH_ALL_KINDS[kind.side]
             if kind in self._numbers:
                 return self._numbers[kind]
         self.all.append(kind)

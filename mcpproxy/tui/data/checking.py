@@ -28,7 +28,7 @@ class _Job(NamedTuple):
     worker: PythonChild
     reading: Reading | None
     """Receives the interpretation of its messages; None if only the findings are needed."""
-    is_judged: bool
+    is_checked: bool
     """Whether the rules check it."""
 
     @property
@@ -37,11 +37,11 @@ class _Job(NamedTuple):
         findings, reading = self.findings, self.reading
         if findings.trouble:
             return False
-        is_behind = reading is not None and reading.understood < len(reading.index)
-        return is_behind or (self.is_judged and not (findings.has_caught_up or findings.has_ended))
+        is_behind = reading is not None and reading.interpreted_count < len(reading.index)
+        return is_behind or (self.is_checked and not (findings.has_caught_up or findings.has_ended))
 
 
-class Checking:
+class CaptureChecker:
     """Reads and checks captures in a process of its own."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class Checking:
         self._lock = threading.Lock()
         self._worker: PythonChild | None = None
         self._jobs: dict[int, _Job] = {}
-        self._number = 0
+        self._last_number = 0
 
     @property
     def pid(self) -> int | None:
@@ -68,7 +68,7 @@ class Checking:
             reading: receives the interpretation of its messages, and the findings.
             with_rules: whether to check it.
         """
-        self._order(reading.path, reading.findings, reading, with_rules=with_rules, most=reading.most)
+        self._send_job(reading.path, reading.findings, reading, with_rules=with_rules, most=reading.max_rows)
 
     def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
         """Check a capture that is not shown: from its beginning, and then as it grows.
@@ -78,17 +78,19 @@ class Checking:
             findings: receives the findings.
             in_full: whether to report the findings, or only their number.
         """
-        self._order(path, findings, None, in_full=in_full)
+        self._send_job(path, findings, None, in_full=in_full)
 
-    def _order(self, path: Path, findings: Findings, reading: Reading | None, **options: int) -> None:
+    def _send_job(self, path: Path, findings: Findings, reading: Reading | None, **options: int) -> None:
         with self._lock:
-            self._number += 1
-            request = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "wanted": options}
+            self._last_number += 1
+            request = {"n": self._last_number, "path": os.fsencode(path.absolute()).hex(), "wanted": options}
             try:
                 if self._worker is None or not self._worker.is_alive:
                     self._worker = worker = PythonChild("mcpproxy.tui.data.worker")
-                    worker.listen(self._take, lambda status, fault: self._ended(worker, status, fault))
-                self._jobs[self._number] = _Job(findings, self._worker, reading, bool(options.get("with_rules", 1)))
+                    worker.listen(self._on_message, lambda status, fault: self._on_worker_end(worker, status, fault))
+                self._jobs[self._last_number] = _Job(
+                    findings, self._worker, reading, bool(options.get("with_rules", 1))
+                )
                 self._worker.send(as_json(request))
             except OSError as error:
                 findings.trouble = f"the process that reads captures cannot be started: {error.strerror}"
@@ -111,8 +113,8 @@ class Checking:
 
     # ---- in the thread that receives the worker's output
 
-    def _ended(self, worker: PythonChild, status: int, fault: Exception | None) -> None:
-        reason = _ending(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
+    def _on_worker_end(self, worker: PythonChild, status: int, fault: Exception | None) -> None:
+        reason = _exit_reason(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
         with self._lock:
             unfinished_jobs = {number: job for number, job in self._jobs.items() if job.worker is worker}
             for number in unfinished_jobs:
@@ -123,7 +125,7 @@ class Checking:
         if unfinished_jobs:
             self._notify()
 
-    def _take(self, message: bytes) -> None:
+    def _on_message(self, message: bytes) -> None:
         batch = batch_in(message)
         if batch is not None:
             job = self._jobs.get(batch.job)
@@ -140,18 +142,18 @@ class Checking:
         if "done" in report or "failed" in report:
             with self._lock:
                 self._jobs.pop(report["n"], None)
-        if add_report(report, job.findings):
+        if apply_report(report, job.findings):
             self._notify()
 
 
-def add_report(report: dict[str, Any], findings: Findings) -> bool:
+def apply_report(report: dict[str, Any], findings: Findings) -> bool:
     """Process one of the worker's reports about the rules; returns whether the screen should be redrawn.
 
     Raises:
         LookupError, TypeError, ValueError: it is invalid.
     """
     if "found" in report:
-        findings.add_finding(_finding(Finding(*report["found"])))
+        findings.add_finding(_valid_finding(Finding(*report["found"])))
         return False
     if "more" in report:
         rule, level, frame, count = report["more"]
@@ -162,12 +164,12 @@ def add_report(report: dict[str, Any], findings: Findings) -> bool:
     elif "checked" in report:
         findings.tally, findings.faults = Tally(*map(as_number, report["tally"])), tuple(map(str, report["faults"]))
         findings.forgotten = tuple(map(str, report["forgotten"]))
-        findings.checked, findings.has_caught_up = as_number(report["checked"]), bool(report["even"])
+        findings.checked_count, findings.has_caught_up = as_number(report["checked"]), bool(report["even"])
         findings.has_ended = bool(report["ended"])
     return True
 
 
-def _finding(finding: Finding) -> Finding:
+def _valid_finding(finding: Finding) -> Finding:
     """Returns a reported finding with its members checked.
 
     Raises:
@@ -187,25 +189,25 @@ def _finding(finding: Finding) -> Finding:
     return finding._replace(level=Level(finding.level), related=tuple(map(as_number, finding.related)))
 
 
-def _ending(status: int) -> str:
+def _exit_reason(status: int) -> str:
     if status < 0:
         with suppress(ValueError):
             return signal.Signals(-status).name
     return f"status {status}"
 
 
-class Counting:
+class FindingCounter:
     """Counts the findings of captures that are not open, one at a time: the selected capture, then the live ones."""
 
-    def __init__(self, checking: Checking) -> None:
+    def __init__(self, checking: CaptureChecker) -> None:
         self._checking = checking
-        self._counted: dict[Path, Findings] = {}
+        self._findings_by_path: dict[Path, Findings] = {}
 
     def findings(self, path: Path) -> Findings | None:
         """The findings of a capture that is being or has been counted, or None for any other."""
-        return self._counted.get(path)
+        return self._findings_by_path.get(path)
 
-    def want(self, live: list[Path], selected: Path | None) -> None:
+    def count_findings(self, live: list[Path], selected: Path | None) -> None:
         """Count the findings of the selected capture, then those of the live ones, one capture after another.
 
         Args:
@@ -213,17 +215,19 @@ class Counting:
             selected: the selected capture, if its findings are unknown.
         """
         paths = [*([selected] if selected is not None else []), *live]
-        for path in [path for path, findings in self._counted.items() if path not in paths and not _is_done(findings)]:
-            self._checking.drop(self._counted.pop(path))
+        for path in [
+            path for path, findings in self._findings_by_path.items() if path not in paths and not _is_done(findings)
+        ]:
+            self._checking.drop(self._findings_by_path.pop(path))
         for path in paths:
-            findings = self._counted.get(path)
+            findings = self._findings_by_path.get(path)
             if findings is None:
                 self._begin(path)
             if findings is None or not (findings.has_caught_up or _is_done(findings)):
                 return
 
     def _begin(self, path: Path) -> None:
-        self._counted[path] = findings = Findings()
+        self._findings_by_path[path] = findings = Findings()
         self._checking.check(path, findings, in_full=False)
 
 

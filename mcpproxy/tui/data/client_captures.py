@@ -15,7 +15,7 @@ from captures.listing import find_captures, first_segment, real_path, search_roo
 from captures.reader import Capture, open_capture
 from captures.versions import FORMAT_VERSION
 
-AT_ONCE: Final = 20
+MAX_HEADERS_PER_STEP: Final = 20
 """How many headers are read per step."""
 
 LAUNCHERS: Final = frozenset(
@@ -43,8 +43,8 @@ LAUNCHERS: Final = frozenset(
 """Programs through which a client may start a server."""
 _MAX_HEADER_BYTES: Final = 1 << 20
 """The maximum size of a header, in bytes."""
-_OF_LAUNCHERS: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
-NO_CLIENTS: Final = frozenset(
+_LAUNCHER_PREFIXES: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
+NON_CLIENTS: Final = frozenset(
     (
         "systemd",
         "init",
@@ -79,9 +79,9 @@ def client_of(header: Mapping[str, Any]) -> Client | None:
         return None
     processes = [process for process in (_client(boot, parent) for parent in parents[:16]) if process is not None]
     for process in processes:
-        if process.exe in NO_CLIENTS:
+        if process.exe in NON_CLIENTS:
             break
-        if process.exe not in LAUNCHERS and not process.exe.startswith(_OF_LAUNCHERS):
+        if process.exe not in LAUNCHERS and not process.exe.startswith(_LAUNCHER_PREFIXES):
             return process
     return processes[0] if processes else None
 
@@ -109,7 +109,7 @@ def header_of(path: Path) -> Mapping[str, Any]:
     return record.members
 
 
-def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
+def start_difference_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
     """Returns how much later the second of two captures began, from their headers, or None if no clock can tell.
 
     Within one boot, the monotonic clock decides, because it cannot be set.
@@ -138,7 +138,7 @@ class ClientCaptures:
         self.client = client_of(header)
         self.related: list[tuple[Path, int]] = []
         """The other captures, and how much later each began."""
-        self._path, self._header, self._listed = path, header, list_captures
+        self._path, self._header, self._list_captures = path, header, list_captures
         self._seen = {first_segment(real_path(path))}
         self._unread: list[Path] = []
 
@@ -146,7 +146,7 @@ class ClientCaptures:
         """Collect the captures to examine: those in the list, in the same directory, and below the same search root."""
         if self.client is None:
             return
-        candidates = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
+        candidates = [*self._list_captures(), *self._path.parent.glob("*.mcpcap")]
         own_path = real_path(self._path)
         roots = [real_path(root) for root in search_roots()]
         candidates += [path for root in roots if own_path.is_relative_to(root) for path in find_captures(root)]
@@ -158,13 +158,13 @@ class ClientCaptures:
 
     def step(self) -> bool:
         """Read some headers; returns False if none are left."""
-        for _ in range(min(AT_ONCE, len(self._unread))):
+        for _ in range(min(MAX_HEADERS_PER_STEP, len(self._unread))):
             path = self._unread.pop()
             try:
                 header = header_of(path)
             except (CaptureError, OSError):
                 continue
-            difference_ns = apart_ns(self._header, header)
+            difference_ns = start_difference_ns(self._header, header)
             is_other = header.get("capture") != self._header.get("capture")
             if is_other and difference_ns is not None and client_of(header) == self.client:
                 self.related.append((path, difference_ns))

@@ -17,13 +17,13 @@ from typing import Final, NamedTuple
 
 from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
-from mcpproxy.tui.data.sorted_rows import insert
+from mcpproxy.tui.data.sorted_rows import insert_row
 
-ROWS: Final = 1_250_000
+MAX_ROWS: Final = 1_250_000
 """The maximum number of rows, and of calls: all columns take some 75 bytes per pair. Rows and calls beyond it are only
 counted.
 """
-SPANNING: Final = 100_000
+MAX_SPANNING_MESSAGES: Final = 100_000
 """The maximum number of messages that span lines and are remembered."""
 NONE: Final = (1 << 32) - 1
 """The value that means no row, or no call."""
@@ -33,7 +33,7 @@ OPEN: Final = len(OUTCOMES)
 MISFITS: Final = (IdState.ANSWERED, IdState.FAILED, IdState.OPEN, IdState.CANCELLED)
 """States of the ids of responses and cancellations that belong to no call, although a request has that id."""
 
-BESIDE: Final = 1
+OTHER_BODY: Final = 1
 """The mark of an HTTP body that need not be a message, and is not one."""
 CONTINUED: Final = 2
 """The mark of a line of a message that began in an earlier row."""
@@ -41,13 +41,13 @@ UNUSUAL: Final = 4
 """The mark of a row with messages that its frame alone does not show."""
 MISFIT: Final = 8
 """The mark of a misfit is this, multiplied by one more than the position of its state in `MISFITS`."""
-AGAIN: Final = 64
+REDIRECTED: Final = 64
 """The mark of a message that repeats one whose HTTP exchange was redirected."""
 BAD: Final = 128
 """The mark of an error, or of a frame that is not a message. It is the highest mark, so a search for it is a search for
 large bytes.
 """
-MISFIT_BITS: Final = 7 * MISFIT
+MISFIT_MASK: Final = 7 * MISFIT
 
 AS_IT_IS: Final = 0
 """The worker interpreted an unusual message as what it is."""
@@ -56,7 +56,7 @@ AS_RESPONSE: Final = 1
 UNJUDGED: Final = 2
 """The worker could not judge an unusual message, because lines before it are lost."""
 
-AT_ONCE: Final = 1000
+MAX_CELLS_PER_PART: Final = 1000
 """The maximum number of cells of one column in one part of a batch."""
 MAX_BATCH_BYTES: Final = 60 << 10
 """The maximum size of a batch in bytes, unless one part is larger."""
@@ -64,16 +64,16 @@ MAX_COLUMN_WORDS: Final = 1_100_000
 """The maximum number of words of messages that are unusual, or that span lines; more than the worker remembers."""
 MAX_MESSAGES_PER_ROW: Final = 1 << 20
 """The maximum number of messages that are distinguished within a row."""
-_NUMBER: Final = 21
+_NUMBER_BITS: Final = 21
 """How many bits the number of a row or of a call has; all bits are set for no call."""
-_NUMBERS: Final = (1 << _NUMBER) - 1
-_OF_ROW: Final = 43
+_NUMBER_MASK: Final = (1 << _NUMBER_BITS) - 1
+_BITS_BELOW_ROW: Final = 43
 """In the word of an unusual message, the number of bits below its row: for its position there, how it was interpreted,
 and its call.
 """
 _HEAD: Final = struct.Struct("=BBHIIQQ")
 _PART: Final = struct.Struct("=HHI")
-_SIGN: Final = 0xB7
+_BATCH_SIGN: Final = 0xB7
 """The first byte of a batch; JSON never begins with it."""
 
 
@@ -116,7 +116,7 @@ class UnusualMessage(NamedTuple):
 
     call: int
     """Its call, or NONE."""
-    taken: int
+    interpretation: int
     """How it was interpreted: `AS_IT_IS`, `AS_RESPONSE` or `UNJUDGED`."""
 
 
@@ -132,17 +132,17 @@ class Columns:
         """By row: its marks, such as `BAD`."""
         self.call_of = array("I")
         """By row: its call, or NONE."""
-        self.begun = array("I")
+        self.session_start_rows = array("I")
         """Over HTTP: the rows with which sessions begin, ascending."""
-        self.begun_numbers = array("I")
+        self.session_start_numbers = array("I")
         """The numbers of those sessions."""
         self.changed_rows = array("I")
         """Rows about which more became known after later rows had been added, in the order in which it became known."""
         self.usual_ns = array("q")
         """By kind of request: the time within which 95 of 100 of its responses came; -1 while there are few."""
-        self._joined = array("Q")
+        self._joined_words = array("Q")
         """Messages that span lines, ascending: each word contains the first row and the last."""
-        self._unusual = array("Q")
+        self._unusual_words = array("Q")
         """Unusual messages, ascending by row, and by position within a row."""
         calls = self.calls
         self._groups: tuple[tuple[array[int] | bytearray, ...], ...] = (
@@ -152,9 +152,9 @@ class Columns:
                 *(calls.kind, calls.is_cancelled, calls.is_inexact, calls.end, calls.outcome),
             ),
             (calls.settled,),
-            (self.begun, self.begun_numbers),
-            (self._unusual,),
-            (self._joined,),
+            (self.session_start_rows, self.session_start_numbers),
+            (self._unusual_words,),
+            (self._joined_words,),
             (self.sessions, self.marks, self.call_of),
             (self.changed_rows,),
         )
@@ -163,38 +163,45 @@ class Columns:
         """
 
     @property
-    def understood(self) -> int:
+    def interpreted_count(self) -> int:
         """How many rows the worker has interpreted."""
         return len(self.call_of)
 
-    def joined_to(self, row: int) -> int | None:
+    def last_joined_row(self, row: int) -> int | None:
         """Returns the last row of the message that spans lines from this row on, or None if there is none."""
-        index = bisect_left(self._joined, row << _NUMBER)
-        word = self._joined[index] if index < len(self._joined) else 0
-        return word & _NUMBERS if word and word >> _NUMBER == row else None
+        index = bisect_left(self._joined_words, row << _NUMBER_BITS)
+        word = self._joined_words[index] if index < len(self._joined_words) else 0
+        return word & _NUMBER_MASK if word and word >> _NUMBER_BITS == row else None
 
-    def unusual(self, row: int) -> list[UnusualMessage]:
+    def unusual_messages(self, row: int) -> list[UnusualMessage]:
         """The unusual messages of a row, in their order; most rows have none."""
-        if row >= self.understood or not self.marks[row] & UNUSUAL:
+        if row >= self.interpreted_count or not self.marks[row] & UNUSUAL:
             return []
-        words = self._unusual
-        row_words = words[bisect_left(words, row << _OF_ROW) : bisect_left(words, (row + 1) << _OF_ROW)]
-        pairs = [(word & _NUMBERS, word >> _NUMBER & 3) for word in row_words]
-        return [UnusualMessage(NONE if call == _NUMBERS else call, interpretation) for call, interpretation in pairs]
+        words = self._unusual_words
+        row_words = words[bisect_left(words, row << _BITS_BELOW_ROW) : bisect_left(words, (row + 1) << _BITS_BELOW_ROW)]
+        pairs = [(word & _NUMBER_MASK, word >> _NUMBER_BITS & 3) for word in row_words]
+        return [
+            UnusualMessage(NONE if call == _NUMBER_MASK else call, interpretation) for call, interpretation in pairs
+        ]
 
     # ---- in the worker
 
-    def join(self, first: int, last: int) -> int:
+    def add_joined(self, first: int, last: int) -> int:
         """Record that a message spans lines; returns the word to send."""
-        word = first << _NUMBER | last
-        insert(self._joined, word)
+        word = first << _NUMBER_BITS | last
+        insert_row(self._joined_words, word)
         return word
 
     def add_unusual(self, row: int, position: int, unusual: UnusualMessage) -> int:
         """Record an unusual message at its position in its row; returns the word to send."""
-        call = _NUMBERS if unusual.call == NONE else unusual.call
-        word = row << _OF_ROW | min(position, MAX_MESSAGES_PER_ROW - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call
-        insert(self._unusual, word)
+        call = _NUMBER_MASK if unusual.call == NONE else unusual.call
+        word = (
+            row << _BITS_BELOW_ROW
+            | min(position, MAX_MESSAGES_PER_ROW - 1) << _NUMBER_BITS + 2
+            | unusual.interpretation << _NUMBER_BITS
+            | call
+        )
+        insert_row(self._unusual_words, word)
         return word
 
     def part(self, group: int, first: int, last: int) -> bytes:
@@ -223,8 +230,8 @@ class Columns:
 
     def _write(self, group: int, first: int, count: int, batch: "Batch", offset: int, kind_count: int) -> int:
         columns = self._groups[group]
-        is_merged, end = group in (UNUSUAL_WORDS, JOINED), offset + count * _WIDTHS[group]
-        max_count = 4 * ROWS if is_merged or group == SETTLED else ROWS
+        is_merged, end = group in (UNUSUAL_WORDS, JOINED_WORDS), offset + count * _WIDTHS[group]
+        max_count = 4 * MAX_ROWS if is_merged or group == SETTLED_CALLS else MAX_ROWS
         if end > len(batch.parts) or first + count > max_count or (first > len(columns[-1]) and not is_merged):
             raise ValueError("cells at a place that does not exist")
         raw_columns = []
@@ -237,7 +244,7 @@ class Columns:
                 column[first : first + count] = raw
                 continue
             cells = array(column.typecode, raw)
-            if not self._fit(cells, check, batch.rows, kind_count):
+            if not self._has_valid_references(cells, check, batch.rows, kind_count):
                 raise ValueError("a cell that refers to nothing")
             if not is_merged:
                 column[first : first + count] = cells
@@ -245,10 +252,10 @@ class Columns:
             if len(column) + count > MAX_COLUMN_WORDS:
                 raise ValueError("more words than the worker may tell")
             for word in cells:
-                insert(column, word)
+                insert_row(column, word)
         return end
 
-    def _fit(self, cells: "array[int]", check: str, row_count: int, kind_count: int) -> bool:
+    def _has_valid_references(self, cells: "array[int]", check: str, row_count: int, kind_count: int) -> bool:
         """Whether everything that the cells refer to exists."""
         if check == "any" or not cells:
             return True
@@ -256,11 +263,11 @@ class Columns:
             return min(cells) >= -1
         if check == "unusual":
             call_count = len(self.calls)
-            return max(cells) >> _OF_ROW < row_count and all(
-                call < call_count or call == _NUMBERS for call in {word & _NUMBERS for word in cells}
+            return max(cells) >> _BITS_BELOW_ROW < row_count and all(
+                call < call_count or call == _NUMBER_MASK for call in {word & _NUMBER_MASK for word in cells}
             )
         if check == "joined":
-            return all(word >> _NUMBER < word & _NUMBERS < row_count for word in cells)
+            return all(word >> _NUMBER_BITS < word & _NUMBER_MASK < row_count for word in cells)
         values = set(cells)
         if check.endswith("?"):
             values.discard(NONE)
@@ -286,7 +293,9 @@ class Batch(NamedTuple):
     @property
     def message(self) -> bytes:
         """The batch as a message to send."""
-        return _HEAD.pack(_SIGN, self.has_ended, 0, self.job, self.rows, self.last_seq, self.read_bytes) + self.parts
+        return (
+            _HEAD.pack(_BATCH_SIGN, self.has_ended, 0, self.job, self.rows, self.last_seq, self.read_bytes) + self.parts
+        )
 
 
 def batch_in(message: bytes) -> Batch | None:
@@ -295,12 +304,12 @@ def batch_in(message: bytes) -> Batch | None:
     Raises:
         ValueError: it is neither.
     """
-    if message[:1] != bytes([_SIGN]):
+    if message[:1] != bytes([_BATCH_SIGN]):
         return None
     if len(message) < _HEAD.size:
         raise ValueError("a batch without a head")
     _, has_ended, _, job, rows, last_seq, read_bytes = _HEAD.unpack_from(message)
-    if rows > ROWS:
+    if rows > MAX_ROWS:
         raise ValueError("a batch of rows that are not shown")
     return Batch(job, rows, last_seq, read_bytes, bool(has_ended), message[_HEAD.size :])
 
@@ -316,10 +325,13 @@ def renumbered(message: bytes, job: int) -> bytes:
 
 
 def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yields runs of ascending positions, of at most `AT_ONCE` each: the first position, and the one after the last."""
+    """Yields runs of ascending positions: the first one of each, and the one after its last.
+
+    A run has at most `MAX_CELLS_PER_PART` positions.
+    """
     first = last = -1
     for position in positions:
-        if position != last or last - first == AT_ONCE:
+        if position != last or last - first == MAX_CELLS_PER_PART:
             if last > first:
                 yield first, last
             first = position
@@ -333,14 +345,14 @@ def word_part(group: int, words: list[int]) -> bytes:
     return _PART.pack(group, len(words), 0) + array("Q", words).tobytes()
 
 
-USUAL: Final = 0
+USUAL_TIMES: Final = 0
 CALLS: Final = 1
-SETTLED: Final = 2
-BEGUN: Final = 3
+SETTLED_CALLS: Final = 2
+SESSION_STARTS: Final = 3
 UNUSUAL_WORDS: Final = 4
-JOINED: Final = 5
-OF_ROWS: Final = 6
-CHANGED: Final = 7
+JOINED_WORDS: Final = 5
+ROW_CELLS: Final = 6
+CHANGED_ROWS: Final = 7
 """The number of the last group of columns."""
 _CHECKS: Final = (
     ("time",),

@@ -12,20 +12,20 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges as Exchanges
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Peer
-from analysis.reading import About, Lost, Reading
+from analysis.reading import CaptureOverview, Losses, Reading
 from captures.index import Index
 from captures.record import Record
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 
-PEERS: Final = 10_000
+MAX_SESSIONS_WITH_PEERS: Final = 10_000
 """The maximum number of sessions whose two sides are remembered."""
-NOTED: Final = 100_000
+MAX_NOTES_PER_SORT: Final = 100_000
 """The maximum number of notes of each sort; the worker sends no more."""
 _MAX_NUMBER: Final = 1 << 128
 """Greater than any sum of numbers that a capture can contain."""
 
 
-class Loss(NamedTuple):
+class MissingRange(NamedTuple):
     """A range of numbers in which records are missing."""
 
     first: int
@@ -59,7 +59,7 @@ class Carrier(NamedTuple):
     """The HTTP exchange by which a call ended without a response."""
 
     exchange: int
-    broken: int | None
+    break_row: int | None
     """Row of the record with which it broke off; None if that did not end the call."""
 
 
@@ -75,15 +75,15 @@ class Conversation:
         """
         first = Reading()
         first.feed(index.header)
-        self.capture: About = first.capture
+        self.capture: CaptureOverview = first.capture
         """What is known about the capture as a whole."""
-        self.losses: Lost = first.losses
+        self.losses: Losses = first.losses
         """Counts of losses that may include messages, which were never read."""
         self.forgotten: Sequence[str] = ()
         """Sentences about what had to be forgotten because too much was open at the same time."""
-        self.missing: Sequence[Loss] = ()
+        self.missing_ranges: Sequence[MissingRange] = ()
         """Where records are missing; beyond the maximum number, the last range includes all that follow."""
-        self.unknown: tuple[int, int, int] = (0, 0, 0)
+        self.omitted_counts: tuple[int, int, int] = (0, 0, 0)
         """How many requests are above the maximum, how many notes about calls are left out, and how many messages that
         span lines are shown as separate lines.
         """
@@ -121,7 +121,7 @@ class Conversation:
             record = self._index.read_item(row)
             if isinstance(record, Record):
                 exchanges.on_record(record.members, RecordRef(record.seq, record.t_ns))
-        return exchanges.known(number)
+        return exchanges.get(number)
 
     def apply_news(self, news: dict[str, Any]) -> None:
         """Apply a report from the worker.
@@ -132,32 +132,32 @@ class Conversation:
         if "note" in news:
             self._store_note(*news["note"])
         if "session" in news:
-            if len(self._peers) >= PEERS:
+            if len(self._peers) >= MAX_SESSIONS_WITH_PEERS:
                 self._peers.pop(next(iter(self._peers)))
             client, server, revision = news["peers"]
             revisions = () if revision is None else (str(revision),)
             self._peers[as_number(news["session"])] = Peers(_peer(client), _peer(server), revisions)
         if "about" in news:
-            self.capture = _about(About(*news["about"]))
+            self.capture = _valid_about(CaptureOverview(*news["about"]))
         if "lost" in news:
-            self.losses = Lost(*map(as_number, news["lost"]))
+            self.losses = Losses(*map(as_number, news["lost"]))
         if "losses" in news:
-            self.missing = [Loss(*map(as_number, loss)) for loss in news["losses"]]
+            self.missing_ranges = [MissingRange(*map(as_number, loss)) for loss in news["losses"]]
         if "forgotten" in news:
             self.forgotten = [*map(str, news["forgotten"])]
         if "unknown" in news:
             omitted_requests, omitted_notes, unjoined_messages = map(as_number, news["unknown"])
-            self.unknown = omitted_requests, omitted_notes, unjoined_messages
+            self.omitted_counts = omitted_requests, omitted_notes, unjoined_messages
 
     def _store_note(self, sort: Any, number: Any, *values: Any) -> None:
         """Store a note about a call, or about the message in a row."""
         notes: dict[int, Any] = self._notes[sort]
-        notes[as_number(number)] = _NOTES[sort](*values)
-        if len(notes) > NOTED:
+        notes[as_number(number)] = _NOTE_PARSERS[sort](*values)
+        if len(notes) > MAX_NOTES_PER_SORT:
             raise ValueError("more than the worker may tell")
 
 
-def _about(about: About) -> About:
+def _valid_about(about: CaptureOverview) -> CaptureOverview:
     """Returns the report about the capture as a whole with its members checked.
 
     Raises:
@@ -190,24 +190,24 @@ def _peer(peer: Any) -> Peer | None:
     return None if peer is None else Peer(*map(str, peer))
 
 
-def _probable(seq: Any, id_: Any) -> ProbableAnswer:
+def _probable_answer(seq: Any, id_: Any) -> ProbableAnswer:
     return ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
 
 
-def _cancels(call: Any, waited_ns: Any, is_abandoned: Any) -> Cancellation:
+def _cancellation(call: Any, waited_ns: Any, is_abandoned: Any) -> Cancellation:
     waited = None if waited_ns is None else as_number(waited_ns)
     return Cancellation(as_number(call), waited, is_abandoned is True)
 
 
-def _carried(exchange: Any, break_row: Any) -> Carrier:
+def _carrier(exchange: Any, break_row: Any) -> Carrier:
     return Carrier(as_number(exchange), None if break_row is None else as_number(break_row))
 
 
-_NOTES: Final[dict[str, Callable[..., object]]] = {
-    "probable": _probable,
+_NOTE_PARSERS: Final[dict[str, Callable[..., object]]] = {
+    "probable": _probable_answer,
     "meant": str,
     "cancelled": as_number,
-    "cancels": _cancels,
-    "carried": _carried,
+    "cancels": _cancellation,
+    "carried": _carrier,
 }
 """The functions that parse the values of a note, by its sort."""

@@ -7,14 +7,14 @@ from analysis.conversation.durations import Durations
 SLICES: Final = 64
 """Number of equal time slices."""
 
-_SHORTEST_NS: Final = 1 << 20
+_MIN_SLICE_NS: Final = 1 << 20
 
 
 class DurationsOverTime:
     """The durations in each of `SLICES` time slices, which become longer as the total time grows."""
 
     def __init__(self) -> None:
-        self.slice_ns = _SHORTEST_NS
+        self.slice_ns = _MIN_SLICE_NS
         """The length of a slice."""
         self._slices: list[Durations | None] = [None] * SLICES
 

@@ -11,13 +11,13 @@ from analysis.conversation.call import ERRORS, FAILURES
 from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
-AT_ONCE: Final = 5000
+MAX_CALLS_PER_STEP: Final = 5000
 """How many calls are processed per step: a few milliseconds."""
-OUTLIERS: Final = 5
+MAX_OUTLIERS: Final = 5
 """How many of the slowest calls get a bar each."""
-KINDS: Final = 100
+MAX_KINDS: Final = 100
 """How many kinds get a row each: the most frequent ones."""
-SHARE: Final = 4
+PAUSE_FACTOR: Final = 4
 """The pause before the next map of a growing capture, as a multiple of the time that the last map took."""
 RUNNING: Final = -1
 """In place of a duration: a call that has not ended."""
@@ -52,7 +52,7 @@ class HeatRow:
         self.worst_ns = [NOTHING] * cells
         """By cell: the duration of the longest call that began then, or one of the codes above."""
         self.count = 0
-        self.most_ns = 0
+        self.max_ns = 0
 
 
 class HeatMap:
@@ -74,7 +74,7 @@ class HeatMap:
     def step(self, reading: Reading) -> bool:
         """Work for a few milliseconds; returns False when done."""
         calls, index, key = reading.calls, reading.index, self.key
-        end = min(key.last, self._at + AT_ONCE)
+        end = min(key.last, self._at + MAX_CALLS_PER_STEP)
         length = max(1, key.high_ns - key.low_ns)
         for number in range(self._at, end):
             kind, outcome = calls.kind[number], calls.outcome[number]
@@ -86,8 +86,8 @@ class HeatMap:
             cell = (index.t_ns(calls.request[number]) - key.low_ns) * key.cells // length
             cell = max(0, min(key.cells - 1, cell))
             if lasted_ns is not None:
-                row.most_ns = max(row.most_ns, lasted_ns)
-                push = heappush if len(self._slowest) < OUTLIERS else heappushpop
+                row.max_ns = max(row.max_ns, lasted_ns)
+                push = heappush if len(self._slowest) < MAX_OUTLIERS else heappushpop
                 push(self._slowest, (lasted_ns, -number))
             value = RUNNING if lasted_ns is None else lasted_ns
             # As `Reading.ended_as`, but from codes, because this is done for each call of a stretch.
@@ -101,7 +101,7 @@ class HeatMap:
         if end < key.last:
             return True
         self.outliers = sorted(-number for _, number in self._slowest)
-        self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:KINDS]
+        self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:MAX_KINDS]
         self.took_s = time.monotonic() - self._began
         return False
 
@@ -113,25 +113,25 @@ class HeatMaps:
         self.map: HeatMap | None = None
         """The last complete map."""
         self._reading = reading
-        self._wanted: HeatKey | None = None
-        self._making: HeatMap | None = None
-        self._next = 0.0
+        self._requested_key: HeatKey | None = None
+        self._unfinished_map: HeatMap | None = None
+        self._next_time = 0.0
 
     def request(self, key: HeatKey) -> None:
         """Request the map that is computed next."""
-        self._wanted = key
+        self._requested_key = key
 
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
-        key, last_map = self._wanted, self.map
-        if self._making is None:
+        key, last_map = self._requested_key, self.map
+        if self._unfinished_map is None:
             if key is None or (last_map is not None and last_map.key == key):
                 return False
             has_only_grown = last_map is not None and last_map.key[:3] == key[:3]
-            if has_only_grown and time.monotonic() < self._next:
+            if has_only_grown and time.monotonic() < self._next_time:
                 return False
-            self._making = HeatMap(key)
-        if not self._making.step(self._reading):
-            self.map, self._making = self._making, None
-            self._next = time.monotonic() + SHARE * self.map.took_s
+            self._unfinished_map = HeatMap(key)
+        if not self._unfinished_map.step(self._reading):
+            self.map, self._unfinished_map = self._unfinished_map, None
+            self._next_time = time.monotonic() + PAUSE_FACTOR * self.map.took_s
         return True

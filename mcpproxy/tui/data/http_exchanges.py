@@ -13,7 +13,7 @@ from mcpproxy.wording.records import is_routine_stream
 
 MAX_STORED_EXCHANGES: Final = 1_250_000
 """Exchanges with a higher number are not stored."""
-OPEN: Final = 10_000
+MAX_OPEN_EXCHANGES: Final = 10_000
 """The maximum number of open GET requests that are remembered, and of open streams with a response."""
 _MAX_EVENTS: Final = (1 << 32) - 1
 _STAGES: Final = ("request", "response", "end")
@@ -36,9 +36,9 @@ class HttpExchanges:
         """Whether the capture has HTTP exchanges."""
         self._status, self._events = array("H"), array("I")
         self._rows = tuple(array("I") for _ in _STAGES)
-        self._gets: dict[int, None] = {}
+        self._open_gets: dict[int, None] = {}
         """Open GET exchanges. They carry no MCP request, so their streams are not shown by the row of a response."""
-        self._answered: set[int] = set()
+        self._answered_streams: set[int] = set()
         """Open exchanges on whose streams a response has come."""
 
     @property
@@ -59,8 +59,8 @@ class HttpExchanges:
             item: the frame, or the record that contains it.
         """
         number = item.members.get("exchange") if isinstance(item, Record) else item.exchange
-        if type(number) is int and len(self._answered) < OPEN:
-            self._answered.add(number)
+        if type(number) is int and len(self._answered_streams) < MAX_OPEN_EXCHANGES:
+            self._answered_streams.add(number)
 
     def rows(self, number: int) -> list[int]:
         """The rows of an exchange's records: for each stage, the last one."""
@@ -75,35 +75,35 @@ class HttpExchanges:
         self.has_any = True
         if record.rec == "exchange":
             self._note_exchange(row, record, number)
-        elif record.rec == "stream" and record.members.get("event") == "ended" and self._has_room(number):
+        elif record.rec == "stream" and record.members.get("event") == "ended" and self._make_room(number):
             events = record.members.get("events")
             self._events[number] = min(events, _MAX_EVENTS) if type(events) is int and events > 0 else 0
 
-    def is_in_answer(self, record: Record) -> bool:
+    def is_shown_by_response(self, record: Record) -> bool:
         """Whether the row of a response already says what this record of a stream says."""
         members = record.members
         number = members.get("exchange")
-        if record.rec != "stream" or type(number) is not int or number in self._gets:
+        if record.rec != "stream" or type(number) is not int or number in self._open_gets:
             return False
-        return is_routine_stream(members, is_waiting=number not in self._answered)
+        return is_routine_stream(members, is_waiting=number not in self._answered_streams)
 
     def _note_exchange(self, row: int, record: Record, number: int) -> None:
         request, response = record.members.get("request"), record.members.get("response")
         stage = record.members.get("stage")
         if stage == "end":
-            self._gets.pop(number, None)
-            self._answered.discard(number)
+            self._open_gets.pop(number, None)
+            self._answered_streams.discard(number)
         elif isinstance(request, dict) and request.get("method") == "GET":
-            self._gets[number] = None
-            if len(self._gets) > OPEN:
-                del self._gets[next(iter(self._gets))]
-        if stage in _STAGES and self._has_room(number):
+            self._open_gets[number] = None
+            if len(self._open_gets) > MAX_OPEN_EXCHANGES:
+                del self._open_gets[next(iter(self._open_gets))]
+        if stage in _STAGES and self._make_room(number):
             self._rows[_STAGES.index(stage)][number] = row
         status = response.get("status") if isinstance(response, dict) else None
-        if type(status) is int and 100 <= status <= 999 and self._has_room(number):
+        if type(status) is int and 100 <= status <= 999 and self._make_room(number):
             self._status[number] = status
 
-    def _has_room(self, number: int) -> bool:
+    def _make_room(self, number: int) -> bool:
         if number >= MAX_STORED_EXCHANGES:
             return False
         if number >= len(self._events):

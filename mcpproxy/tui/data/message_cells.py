@@ -1,18 +1,18 @@
 """Cells of messages: the worker writes the meaning of each message into the columns of its rows."""
 
 from analysis.conversation.call import ERRORS, MessageContext
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from mcpproxy.tui.data.column_filler import ColumnFiller
 from mcpproxy.tui.data.columns import (
-    AGAIN,
     AS_IT_IS,
     AS_RESPONSE,
     BAD,
-    BESIDE,
     CONTINUED,
     MISFIT,
     MISFITS,
     NONE,
+    OTHER_BODY,
+    REDIRECTED,
     UNJUDGED,
     UnusualMessage,
 )
@@ -43,7 +43,7 @@ class MessageCells:
         call = self._call_of(event)
         marks = 0
         if message.frames[0].exchange is not None:
-            self._begin(event.session.number, first_row)
+            self._note_session_start(event.session.number, first_row)
         if isinstance(message, Response) and not event.is_repeat:
             answered_call = event.answered
             if answered_call is None:
@@ -53,18 +53,18 @@ class MessageCells:
                 marks = BAD
         elif isinstance(message, Notification):
             self._note_cancellation(event, first_row)
-        columns.marks[row] |= marks | AGAIN * event.is_repeat
+        columns.marks[row] |= marks | REDIRECTED * event.is_repeat
         if event.is_stray_body:
-            columns.marks[first_row] |= BESIDE
+            columns.marks[first_row] |= OTHER_BODY
         columns.sessions[first_row] = columns.sessions[row] = event.session.number
         if call != NONE:
             columns.call_of[row] = call
         if is_unusual(message):
             self._note_unusual(message, first_row, call)
         if first_row != row:
-            self._filler.change_row(first_row)
+            self._filler.note_row_change(first_row)
             if len(message.frames) > 1:
-                self._join(message, first_row, row)
+                self._join_rows(message, first_row, row)
                 columns.call_of[first_row] = call
 
     def _note_misfit(self, event: MessageContext, row: int) -> None:
@@ -102,26 +102,26 @@ class MessageCells:
     def _note_unusual(self, message: Message, row: int, call: int) -> None:
         """Record a message that its row alone does not show."""
         interpretation = AS_IT_IS
-        if isinstance(message, Invalid) and message.reason == "unjudged":
+        if isinstance(message, InvalidMessage) and message.reason == "unjudged":
             interpretation = UNJUDGED
         elif isinstance(message, Response) and "method" in message.body:
             interpretation = AS_RESPONSE
         self._filler.add_unusual(row, UnusualMessage(call, interpretation))
 
-    def _join(self, message: Message, first: int, last: int) -> None:
+    def _join_rows(self, message: Message, first: int, last: int) -> None:
         """Record that a message spans rows; some rows between the first and the last may belong to other messages."""
-        if self._filler.join(first, last, is_counted=message.index in (None, 0)):
+        if self._filler.join_rows(first, last, is_counted=message.index in (None, 0)):
             for frame in message.frames[1:]:
-                self._filler.mark(self._filler.row_of(frame.seq, last), CONTINUED)
+                self._filler.add_mark(self._filler.row_of(frame.seq, last), CONTINUED)
 
-    def _begin(self, session: int, row: int) -> None:
+    def _note_session_start(self, session: int, row: int) -> None:
         """Record the row of a session's first message, unless the session has begun already."""
         self._has_begun.extend(bytes(max(0, session + 1 - len(self._has_begun))))
         if not self._has_begun[session]:
             self._has_begun[session] = 1
-            start_rows = self._filler.columns.begun
+            start_rows = self._filler.columns.session_start_rows
             start_rows.append(max(row, start_rows[-1] if start_rows else 0))
-            self._filler.columns.begun_numbers.append(session)
+            self._filler.columns.session_start_numbers.append(session)
 
 
 def is_unusual(message: Message) -> bool:
@@ -131,4 +131,4 @@ def is_unusual(message: Message) -> bool:
     verdict = message.frames[0].verdict
     if isinstance(message, Response):
         return verdict.method is not None  # a message with both `method` and `result`, interpreted as a response
-    return isinstance(message, Invalid) and (message.reason, verdict.kind) == ("unjudged", "invalid")
+    return isinstance(message, InvalidMessage) and (message.reason, verdict.kind) == ("unjudged", "invalid")

@@ -7,21 +7,21 @@ for a call (`probable`), and for which call a response was probably meant (`mean
 
 from typing import Any, Literal, TypeAlias
 
-from mcpproxy.tui.data.conversation import NOTED
+from mcpproxy.tui.data.conversation import MAX_NOTES_PER_SORT
 
-Sort: TypeAlias = Literal["cancelled", "cancels", "carried", "probable", "meant"]
+NoteSort: TypeAlias = Literal["cancelled", "cancels", "carried", "probable", "meant"]
 
 
 class Notes:
-    """The notes of one capture, at most `NOTED` of each sort."""
+    """The notes of one capture, at most `MAX_NOTES_PER_SORT` of each sort."""
 
     def __init__(self) -> None:
-        self.left_out = 0
+        self.omitted_count = 0
         """How many notes above the limit were dropped."""
-        self._known: dict[Sort, dict[int, tuple[object, ...]]] = {}
-        self._new: list[dict[str, Any]] = []
+        self._notes: dict[NoteSort, dict[int, tuple[object, ...]]] = {}
+        self._unsent: list[dict[str, Any]] = []
 
-    def add(self, sort: Sort, number: int, *values: object) -> None:
+    def add(self, sort: NoteSort, number: int, *values: object) -> None:
         """Add a note, unless it equals the previous note of this sort on the same call or row.
 
         Args:
@@ -29,20 +29,20 @@ class Notes:
             number: the number of the call, or of the message's row.
             *values: the JSON values of the note.
         """
-        notes = self._known.setdefault(sort, {})
+        notes = self._notes.setdefault(sort, {})
         if notes.get(number) == values:
             return
-        if number not in notes and len(notes) >= NOTED:
-            self.left_out += 1
+        if number not in notes and len(notes) >= MAX_NOTES_PER_SORT:
+            self.omitted_count += 1
             return
         notes[number] = values
-        self._new.append({"note": [sort, number, *values]})
+        self._unsent.append({"note": [sort, number, *values]})
 
-    def has(self, sort: Sort, number: int) -> bool:
+    def has(self, sort: NoteSort, number: int) -> bool:
         """Whether there is a note of this sort on a call or row."""
-        return number in self._known.get(sort, ())
+        return number in self._notes.get(sort, ())
 
-    def news(self) -> list[dict[str, Any]]:
+    def take_news(self) -> list[dict[str, Any]]:
         """Returns the notes added since the last call."""
-        news, self._new = self._new, []
+        news, self._unsent = self._unsent, []
         return news

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.tui.on_demand import OnDemandSequence
 
 
 class ExcludedRows:
@@ -21,7 +21,7 @@ class ExcludedRows:
         """Leave out a position after all others left out so far; call this before the list reaches it."""
         self.column.append(position - len(self.column))
 
-    def before(self, position: int) -> int:
+    def count_before(self, position: int) -> int:
         """How many positions before this one are left out."""
         low, high = 0, len(self.column)
         while low < high:
@@ -35,28 +35,28 @@ class ExcludedRows:
     def __iter__(self) -> Iterator[int]:
         return (remaining + excluded for excluded, remaining in enumerate(self.column))
 
-    def place(self, number: int) -> int:
+    def position_of(self, number: int) -> int:
         """The position of the `number`-th remaining item, counted from 0."""
         return number + bisect_right(self.column, number)
 
 
-class FilteredRows(OnDemand[int]):
+class FilteredRows(OnDemandSequence[int]):
     """A growing list of ascending rows, without the excluded positions."""
 
     def __init__(self, rows: Sequence[int], excluded: ExcludedRows) -> None:
-        self._rows, self._left = rows, excluded
+        self._rows, self._excluded = rows, excluded
 
     def __len__(self) -> int:
         count = len(self._rows)
-        return count - self._left.before(count)
+        return count - self._excluded.count_before(count)
 
     def item(self, at: int) -> int:
         """The row at a position."""
-        return self._rows[self._left.place(at)]
+        return self._rows[self._excluded.position_of(at)]
 
     def __iter__(self) -> Iterator[int]:
         start, count = 0, len(self._rows)
-        for position in self._left:
+        for position in self._excluded:
             if position >= count:
                 break
             yield from self._rows[start:position]

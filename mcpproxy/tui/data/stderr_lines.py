@@ -14,15 +14,15 @@ from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording import units
 from mcpproxy.wording.spans import Span
 
-AT_ONCE: Final = 300
+MAX_LINES_PER_STEP: Final = 300
 """How many lines are searched per step."""
-NEIGHBOUR_MS: Final = 150
+MAX_NEIGHBOURS: Final = 150
 """How many rows are shown before a line, and how many after it."""
-MAX_SEARCHED: Final = 5000
+MAX_SEARCHED_ROWS: Final = 5000
 """How many rows are searched for rows to show around a line, in each direction."""
 
 
-def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
+def line_text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
     """Returns a line's sanitised text and how many bytes before it were not recorded; None if the line is gone.
 
     Args:
@@ -50,10 +50,10 @@ class LogRows(TrafficRows):
             ready: called from another thread when rows that were shown as `…` are available.
         """
         super().__init__(reading, ready)
-        self.view = reading.stderr
+        self.view = reading.stderr_rows
 
     def _text_of(self, row: int) -> RowText:
-        line_text = text_of(self.reading, row, 1024)
+        line_text = line_text_of(self.reading, row, 1024)
         if line_text is None:
             return RowText(
                 Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
@@ -76,35 +76,35 @@ class LogSearch:
         self.words = words
         self.rows = array("I")
         """The matching rows so far, ascending."""
-        self.looked = 0
+        self.searched_count = 0
         """How many lines it has searched."""
         self._reading = reading
-        self._wanted = words.lower().split()
+        self._lower_words = words.lower().split()
 
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
-        rows = self._reading.stderr[self.looked : self.looked + AT_ONCE]
+        rows = self._reading.stderr_rows[self.searched_count : self.searched_count + MAX_LINES_PER_STEP]
         for row in rows:
-            searched_line = text_of(self._reading, row)
-            if searched_line is not None and all(word in searched_line[0].lower() for word in self._wanted):
+            searched_line = line_text_of(self._reading, row)
+            if searched_line is not None and all(word in searched_line[0].lower() for word in self._lower_words):
                 self.rows.append(row)
-        self.looked += len(rows)
+        self.searched_count += len(rows)
         return bool(rows)
 
 
-def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
+def rows_around(reading: Reading, row: int) -> tuple[Sequence[int], int]:
     """Returns the rows around a line of stderr, without other such lines, and how many of them are before it."""
-    rows = reading.shown
+    rows = reading.shown_rows
     position = bisect_left(rows, row)
-    rows_before = _others(reading, range(position - 1, max(-1, position - 1 - MAX_SEARCHED), -1))
+    rows_before = _neighbours(reading, range(position - 1, max(-1, position - 1 - MAX_SEARCHED_ROWS), -1))
     rows_before.reverse()
-    rows_after = _others(reading, range(position, min(len(rows), position + MAX_SEARCHED)))
+    rows_after = _neighbours(reading, range(position, min(len(rows), position + MAX_SEARCHED_ROWS)))
     return rows_before + rows_after, len(rows_before)
 
 
-def _others(reading: Reading, positions: range) -> list[int]:
-    """Returns the first `NEIGHBOUR_MS` of the rows at some positions that are not lines of stderr."""
-    rows, index = reading.shown, reading.index
+def _neighbours(reading: Reading, positions: range) -> list[int]:
+    """Returns the first `MAX_NEIGHBOURS` of the rows at some positions that are not lines of stderr."""
+    rows, index = reading.shown_rows, reading.index
     return list(
-        islice((rows[position] for position in positions if index.kind(rows[position]) != "stderr"), NEIGHBOUR_MS)
+        islice((rows[position] for position in positions if index.kind(rows[position]) != "stderr"), MAX_NEIGHBOURS)
     )

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-POLL_S: Final = 0.1
-REPORT_S: Final = 0.1
-BUSY_S: Final = 0.5
-"""After this long with uninterrupted work, news is reported only every `BUSY_REPORT_S`: drawing it takes the processor
-from the reading thread, which then falls behind a capture that grows quickly."""
-BUSY_REPORT_S: Final = 0.5
-FIRST_S: Final = 0.02
+POLL_INTERVAL_S: Final = 0.1
+REPORT_INTERVAL_S: Final = 0.1
+MIN_BUSY_S: Final = 0.5
+"""After this long with uninterrupted work, news is reported only every `BUSY_REPORT_INTERVAL_S`: drawing it takes the
+processor from the reading thread, which then falls behind a capture that grows quickly."""
+BUSY_REPORT_INTERVAL_S: Final = 0.5
+FIRST_REPORT_S: Final = 0.02
 """After how many seconds the first news is reported: the first screen waits for it."""
 
 
@@ -48,7 +48,7 @@ class StepThread:
             self._thread.join(5)
 
     def _run(self) -> None:
-        reported_s = rested_s = time.monotonic() - REPORT_S + FIRST_S
+        reported_s = rested_s = time.monotonic() - REPORT_INTERVAL_S + FIRST_REPORT_S
         has_news = True
         try:
             while not self._stop.is_set():
@@ -56,12 +56,12 @@ class StepThread:
                 # The end of the work is news, too: the last drawing still says that there may be more.
                 has_news = has_news or self.is_busy or was_busy
                 now = time.monotonic()
-                interval_s = REPORT_S if now - rested_s < BUSY_S else BUSY_REPORT_S
+                interval_s = REPORT_INTERVAL_S if now - rested_s < MIN_BUSY_S else BUSY_REPORT_INTERVAL_S
                 if has_news and (now - reported_s >= interval_s or not self.is_busy):
                     reported_s, has_news = now, False
                     self._report()
                 if not self.is_busy:
-                    self._stop.wait(POLL_S)
+                    self._stop.wait(POLL_INTERVAL_S)
                     rested_s = time.monotonic()
         except Exception as error:  # noqa: BLE001 - a traceback would be drawn across the screen
             self._fail(str(error) or type(error).__name__)

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mcpproxy.sanitise import sanitise_bytes
-from mcpproxy.tui.details.find import MAX_MATCHES, Flow, Matches, MatchPosition, Ranges, pattern_of
-from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.tui.details.find import MAX_MATCHES, FlowingText, Matches, MatchPosition, Ranges, pattern_of
+from mcpproxy.tui.on_demand import OnDemandSequence
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.spans import Span
 
-PAGE: Final = 64 << 10
+PAGE_BYTES: Final = 64 << 10
 """How many bytes a page contains."""
-AFTER: Final = 1 << 10
+MAX_OVERLAP_BYTES: Final = 1 << 10
 """How far a match may extend into the next page, in bytes."""
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2}\s?)+", re.IGNORECASE)
-_OFFSET: Final = len("00000000  ")
+_OFFSET_CELLS: Final = len("00000000  ")
 
 
-class BytePage(OnDemand[Sequence[Span]]):
+class BytePage(OnDemandSequence[Sequence[Span]]):
     """One page, and a search in all pages."""
 
     def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, key: object) -> None:
@@ -36,9 +36,9 @@ class BytePage(OnDemand[Sequence[Span]]):
         """
         self.page, self.key = 0, key
         self._pieces = pieces
-        self._part = self._after = b""
+        self._part = self._overlap = b""
         for number, (part, after) in enumerate(_pages(pieces())):
-            self.page, self._part, self._after = number, part, after
+            self.page, self._part, self._overlap = number, part, after
             if number == page:
                 break
 
@@ -57,7 +57,7 @@ class BytePage(OnDemand[Sequence[Span]]):
         """Returns the characters of the matches in this page, by line."""
 
     @abstractmethod
-    def place(self, match: MatchPosition) -> MatchPosition:
+    def position_of(self, match: MatchPosition) -> MatchPosition:
         """Returns the line of a match in this page, and its first character there."""
 
     # ---- searching
@@ -75,14 +75,14 @@ class BytePage(OnDemand[Sequence[Span]]):
                 break
             for start, _ in self._spans(pattern, part, after):
                 if len(positions) >= MAX_MATCHES:
-                    return self.mark(text, Matches(places=positions, is_cut=True))
+                    return self.with_ranges(text, Matches(positions=positions, is_cut=True))
                 positions.append(MatchPosition(0, start=start, page=page))
-        return self.mark(text, Matches(places=positions))
+        return self.with_ranges(text, Matches(positions=positions))
 
-    def mark(self, text: str, matches: Matches) -> Matches:
+    def with_ranges(self, text: str, matches: Matches) -> Matches:
         """Returns the matches of a text, with the ranges of those in this page."""
         pattern = self._pattern(text)
-        ranges = self._ranges(self._spans(pattern, self._part, self._after))
+        ranges = self._ranges(self._spans(pattern, self._part, self._overlap))
         return matches._replace(pattern=pattern_of(text), ranges=ranges)
 
     def _spans(self, pattern: re.Pattern[Any], part: bytes, after: bytes) -> Iterator[tuple[int, int]]:
@@ -103,8 +103,8 @@ class RawPage(BytePage):
         super().__init__(pieces, page, ("raw", row, width))
         self._lines = TextLines(width)
         for line in self._content(self._part).split("\n") if self._part else ():
-            self._lines.exact(line)
-        self._flow = Flow(self._lines)
+            self._lines.write_unlimited(line)
+        self._flow = FlowingText(self._lines)
 
     def __len__(self) -> int:
         return max(1, len(self._lines))
@@ -122,12 +122,12 @@ class RawPage(BytePage):
     def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
         ranges: Ranges = {}
         for start, end in spans:
-            self._flow.mark(ranges, start, end)
+            self._flow.add_ranges(ranges, start, end)
         return ranges
 
-    def place(self, match: MatchPosition) -> MatchPosition:
+    def position_of(self, match: MatchPosition) -> MatchPosition:
         """Returns the line of a match in this page, and its first character there."""
-        return self._flow.place(match.start)
+        return self._flow.position_of(match.start)
 
 
 class HexPage(BytePage):
@@ -149,7 +149,7 @@ class HexPage(BytePage):
         part = self._part[first : first + self._step]
         characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
         hex_digits = f"{part.hex(' '):<{self._step * 3}} "
-        return [Span(f"{self.page * PAGE + first:08x}  ", "dim"), Span(hex_digits), Span(characters, "accent")]
+        return [Span(f"{self.page * PAGE_BYTES + first:08x}  ", "dim"), Span(hex_digits), Span(characters, "accent")]
 
     def _pattern(self, text: str) -> re.Pattern[Any]:
         """Returns the pattern for a text, in upper or lower case, or for bytes as hexadecimal numbers."""
@@ -169,15 +169,15 @@ class HexPage(BytePage):
         for start, end in spans:
             for line in range(start // self._step, min(-(-end // self._step), len(self))):
                 first, last = max(0, start - line * self._step), min(self._step, end - line * self._step)
-                characters_start = _OFFSET + 3 * self._step + 1
-                ranges.setdefault(line, []).append((_OFFSET + 3 * first, _OFFSET + 3 * last - 1))
+                characters_start = _OFFSET_CELLS + 3 * self._step + 1
+                ranges.setdefault(line, []).append((_OFFSET_CELLS + 3 * first, _OFFSET_CELLS + 3 * last - 1))
                 ranges[line].append((characters_start + first, characters_start + last))
         return {line: sorted(marks) for line, marks in ranges.items()}
 
-    def place(self, match: MatchPosition) -> MatchPosition:
+    def position_of(self, match: MatchPosition) -> MatchPosition:
         """Returns the line of a match in this page, and its first character there."""
         line, column = divmod(match.start, self._step)
-        return MatchPosition(line, start=_OFFSET + 3 * column)
+        return MatchPosition(line, start=_OFFSET_CELLS + 3 * column)
 
 
 def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -186,11 +186,14 @@ def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
     for piece in pieces:
         buffer += piece
         offset = 0
-        while len(buffer) - offset >= PAGE + AFTER:
-            yield buffer[offset : offset + PAGE], buffer[offset + PAGE : offset + PAGE + AFTER]
-            offset += PAGE
+        while len(buffer) - offset >= PAGE_BYTES + MAX_OVERLAP_BYTES:
+            yield (
+                buffer[offset : offset + PAGE_BYTES],
+                buffer[offset + PAGE_BYTES : offset + PAGE_BYTES + MAX_OVERLAP_BYTES],
+            )
+            offset += PAGE_BYTES
         buffer = buffer[offset:]
-    while len(buffer) > PAGE:
-        yield buffer[:PAGE], buffer[PAGE : PAGE + AFTER]
-        buffer = buffer[PAGE:]
+    while len(buffer) > PAGE_BYTES:
+        yield buffer[:PAGE_BYTES], buffer[PAGE_BYTES : PAGE_BYTES + MAX_OVERLAP_BYTES]
+        buffer = buffer[PAGE_BYTES:]
     yield buffer, b""

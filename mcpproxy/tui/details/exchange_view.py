@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.tui.on_demand import OnDemandSequence
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
-SIDE_BY_SIDE: Final = 96
+MIN_SIDE_BY_SIDE_CELLS: Final = 96
 """The minimum width, in cells, to show both sides next to each other; a terminal with 100 columns has enough room."""
-LEAST: Final = 8
+MIN_TEXT_CELLS: Final = 8
 """The minimum width of a wrapped text, in cells."""
 
-_BETWEEN: Final = " │ "
+_SEPARATOR: Final = " │ "
 _TIMES: Final = ("sent", "answered", "latency", "outcome")
 """The facts in the line above both sides."""
 _SIDES: Final = ("client", "server")
@@ -23,7 +23,7 @@ _SIDES: Final = ("client", "server")
 Lines = Sequence[Sequence[Span]]
 
 
-class SideBySide(OnDemand[Sequence[Span]]):
+class SideBySideLines(OnDemandSequence[Sequence[Span]]):
     """Two texts side by side; a line is put together when it is drawn."""
 
     def __init__(self, left: Lines, right: Lines, width: int) -> None:
@@ -43,10 +43,10 @@ class SideBySide(OnDemand[Sequence[Span]]):
         """The spans of a line."""
         left, left_width = fit_spans(self._left[at] if at < len(self._left) else (), self._width)
         right = self._right[at] if at < len(self._right) else ()
-        return (*left, Span(" " * (self._width - left_width)), Span(_BETWEEN, "dim"), *right)
+        return (*left, Span(" " * (self._width - left_width)), Span(_SEPARATOR, "dim"), *right)
 
 
-class Joined(OnDemand[Sequence[Span]]):
+class JoinedLines(OnDemandSequence[Sequence[Span]]):
     """Texts one below the other."""
 
     def __init__(self, *parts: Lines) -> None:
@@ -67,13 +67,13 @@ class Joined(OnDemand[Sequence[Span]]):
 
 def wrapped_facts(facts: Lines, width: int) -> Lines:
     """Returns the lines of facts, each a label and a text; a text that does not fit on its line continues below."""
-    return [line for fact in facts for line in _wrapped(fact, width)]
+    return [line for fact in facts for line in _wrapped_fact(fact, width)]
 
 
-def _wrapped(fact: Sequence[Span], width: int) -> Lines:
+def _wrapped_fact(fact: Sequence[Span], width: int) -> Lines:
     label, *texts = fact or (Span(""),)
     text_width = width - cells(label.text)
-    if len(texts) != 1 or cells(texts[0].text) <= text_width or text_width < LEAST:
+    if len(texts) != 1 or cells(texts[0].text) <= text_width or text_width < MIN_TEXT_CELLS:
         return [fact]
     (text,) = texts
     return [
@@ -97,21 +97,23 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
     response = reading.partner(request)
     by_name = {_name(fact): fact for fact in facts}
     side_facts = [fact for fact in facts if _name(fact) in _SIDES]
-    if width < SIDE_BY_SIDE:
+    if width < MIN_SIDE_BY_SIDE_CELLS:
         fact_lines = wrapped_facts([fact for fact in facts if _name(fact) not in _SIDES], width)
         first, second = (request, response) if row == request else (response, request)
-        return Joined(
+        return JoinedLines(
             _text(reading, first, width), [[], *fact_lines, []], _text(reading, second, width), [[], *side_facts]
         )
-    column_width = (width - cells(_BETWEEN)) // 2
+    column_width = (width - cells(_SEPARATOR)) // 2
     outcome = by_name.get("outcome", ())
-    sides = SideBySide(
+    sides = SideBySideLines(
         _text(reading, request, column_width),
         _text(reading, response, column_width) if response is not None else [outcome[1:]],
         column_width,
     )
     other_facts = [fact for fact in facts if _name(fact) not in (*_TIMES, *_SIDES)]
-    return Joined([_times(by_name, column_width)], sides, [[], *wrapped_facts(other_facts, width), *side_facts])
+    return JoinedLines(
+        [_times_line(by_name, column_width)], sides, [[], *wrapped_facts(other_facts, width), *side_facts]
+    )
 
 
 def _name(fact: Sequence[Span]) -> str:
@@ -125,7 +127,7 @@ def _text(reading: Reading, row: int | None, width: int) -> Lines:
     return writer.lines if writer is not None else [[Span("too large, damaged or gone: see raw", "dim")]]
 
 
-def _times(by_name: dict[str, Sequence[Span]], column_width: int) -> list[Span]:
+def _times_line(by_name: dict[str, Sequence[Span]], column_width: int) -> list[Span]:
     """Returns the line above both sides: when it was sent and answered, and between these its latency and outcome."""
     values = {name: "".join(span.text for span in by_name.get(name, ())[1:]) for name in _TIMES}
     role: Role = by_name["outcome"][1].role if len(by_name.get("outcome", ())) > 1 else "plain"

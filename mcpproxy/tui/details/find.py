@@ -38,13 +38,13 @@ class Matches(NamedTuple):
 
     pattern: re.Pattern[str] | None = None
     """What was searched for; None for nothing."""
-    places: Sequence[MatchPosition] = ()
+    positions: Sequence[MatchPosition] = ()
     ranges: Ranges | None = None
     """Where the matches are; None if each line must be searched as it is drawn, as in a tree."""
     is_cut: bool = False
     """Whether there are more matches."""
 
-    def on(self, line: int, text: str) -> Iterable[tuple[int, int]]:
+    def ranges_in_line(self, line: int, text: str) -> Iterable[tuple[int, int]]:
         """Returns the matches in a line to draw.
 
         Args:
@@ -74,14 +74,14 @@ def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Matches:
     return _in_lines(content, pattern)
 
 
-class Flow:
+class FlowingText:
     """Wrapped lines as one text, in which a match may extend over the end of a line."""
 
     def __init__(self, lines: TextLines) -> None:
         """Join the lines."""
         texts, starts, position = [], array("Q"), 0
         for number in range(len(lines)):
-            if number and not lines.continues(number):
+            if number and not lines.is_continuation(number):
                 texts.append("\n")
                 position += 1
             starts.append(position)
@@ -90,12 +90,12 @@ class Flow:
         self.text = "".join(texts)
         self._lines, self._starts = lines, starts
 
-    def place(self, start: int) -> MatchPosition:
+    def position_of(self, start: int) -> MatchPosition:
         """Returns the line of a character of the text, and its position there."""
         line = max(0, bisect_right(self._starts, start) - 1)
         return MatchPosition(line, start=start - self._starts[line] + self._lines.indent(line))
 
-    def mark(self, ranges: Ranges, start: int, end: int) -> None:
+    def add_ranges(self, ranges: Ranges, start: int, end: int) -> None:
         """Add a match to the ranges of its lines."""
         lines, starts = self._lines, self._starts
         line = max(0, bisect_right(starts, start) - 1)
@@ -107,14 +107,14 @@ class Flow:
 
 
 def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Matches:
-    flow = Flow(lines)
+    flow = FlowingText(lines)
     positions: list[MatchPosition] = []
     ranges: Ranges = {}
     for match in pattern.finditer(flow.text):
         if len(positions) >= MAX_MATCHES:
             return Matches(pattern, positions, ranges, is_cut=True)
-        positions.append(flow.place(match.start()))
-        flow.mark(ranges, *match.span())
+        positions.append(flow.position_of(match.start()))
+        flow.add_ranges(ranges, *match.span())
     return Matches(pattern, positions, ranges)
 
 
@@ -133,11 +133,11 @@ def _in_lines(lines: Lines, pattern: re.Pattern[str]) -> Matches:
 def _in_tree(tree: Tree, pattern: re.Pattern[str]) -> Matches:
     positions: list[MatchPosition] = []
     for line, branch in enumerate(tree.lines):
-        if branch.value is not None and tree.unfolds(line):
+        if branch.value is not None and tree.is_unfoldable(line):
             label = "".join(span.text for span in branch.label)
             positions += [MatchPosition(line) for _ in pattern.finditer(label)]
             text_matches = _in_text(tree.text(line), pattern)
-            positions += [MatchPosition(line, position.line, position.start) for position in text_matches.places]
+            positions += [MatchPosition(line, position.line, position.start) for position in text_matches.positions]
         else:
             spans = "".join(span.text for span in branch.spans)
             positions += [MatchPosition(line) for _ in pattern.finditer(spans)]

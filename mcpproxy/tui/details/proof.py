@@ -16,9 +16,9 @@ from mcpproxy.wording.units import size
 
 MAX_SEARCHED_FRAME_BYTES: Final = 1 << 20
 """The maximum size, in bytes, of a frame in which a place is searched for."""
-RELATED: Final = 3
+MAX_RELATED_FRAMES: Final = 3
 """How many other frames are shown."""
-INDENT: Final = 2
+INDENT_CELLS: Final = 2
 
 Lines = list[list[Span]]
 
@@ -29,26 +29,28 @@ def proof_lines(reading: Reading, finding: Finding, width: int) -> Lines:
     Of a list of tools, only the definition of the tool is shown; of any other frame, the beginning.
     """
     lines = _excerpt_lines(reading, finding.frame, finding.pointer, width, item=finding.item)
-    for seq in finding.related[:RELATED]:
-        pointer = _place_in_list(reading, finding, seq)
+    for seq in finding.related[:MAX_RELATED_FRAMES]:
+        pointer = _pointer_in_list(reading, finding, seq)
         related_lines = _excerpt_lines(reading, seq, pointer, width) if pointer != "" else []
         if related_lines:
             lines += [[Span(f"frame {seq:,}", "dim")], *related_lines]
     return lines
 
 
-def _place_in_list(reading: Reading, finding: Finding, seq: int) -> str | None:
+def _pointer_in_list(reading: Reading, finding: Finding, seq: int) -> str | None:
     """Returns where a list of tools defines the tool of a finding, as `definition_place` does."""
-    raw = _small(reading, seq)
+    raw = _small_frame(reading, seq)
     if b'"tools"' not in raw:
         return None
     other_frames = (
-        _small(reading, other_seq) for other_seq in (finding.frame, *finding.related[:RELATED]) if other_seq != seq
+        _small_frame(reading, other_seq)
+        for other_seq in (finding.frame, *finding.related[:MAX_RELATED_FRAMES])
+        if other_seq != seq
     )
     return definition_place(raw, finding.pointer or "", other_frames)
 
 
-def _small(reading: Reading, seq: int) -> bytes:
+def _small_frame(reading: Reading, seq: int) -> bytes:
     """Returns the bytes of a frame, or no bytes if the frame is large or gone."""
     row = reading.index.entry_of_seq(seq)
     if row is None or reading.index.entry(row).size > MAX_SEARCHED_FRAME_BYTES:
@@ -66,19 +68,19 @@ def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, 
         return []
     length = reading.index.entry(row).size
     if length > MAX_SEARCHED_FRAME_BYTES:
-        return [[Span(f"{' ' * INDENT}a frame of {size(length)}: open it in the traffic", "dim")]]
+        return [[Span(f"{' ' * INDENT_CELLS}a frame of {size(length)}: open it in the traffic", "dim")]]
     try:
         raw = _raw(reading, row)
     except OSError as error:
-        return [[Span(f"{' ' * INDENT}{error.strerror or error}", "bad")]]
+        return [[Span(f"{' ' * INDENT_CELLS}{error.strerror or error}", "bad")]]
     if not raw:
         return []
     is_batched = item is not None and raw.lstrip()[:1] == b"["
     full_pointer = f"/{item}{pointer or ''}" if is_batched else pointer or ""
-    frame_excerpt = excerpt(raw, full_pointer, max(20, width - INDENT))
-    lines = [[Span(" " * INDENT + frame_excerpt.text, "dim" if pointer is None else "plain")]]
+    frame_excerpt = excerpt(raw, full_pointer, max(20, width - INDENT_CELLS))
+    lines = [[Span(" " * INDENT_CELLS + frame_excerpt.text, "dim" if pointer is None else "plain")]]
     if frame_excerpt.carets and pointer is not None:
-        lines.append([Span(" " * (INDENT + frame_excerpt.indent)), Span("^" * frame_excerpt.carets, "bad")])
+        lines.append([Span(" " * (INDENT_CELLS + frame_excerpt.indent)), Span("^" * frame_excerpt.carets, "bad")])
     return lines
 
 

@@ -25,19 +25,19 @@ from captures.paths import config_directory
 from mcpproxy.tui.screen_entries import entries
 
 MAX_KEYS_FILE_BYTES: Final = 64 << 10
-NEEDED: Final = frozenset(
+REQUIRED_BINDINGS: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
 """Bindings that every screen needs: no other binding may use their keys, unless the user assigns other keys to them."""
 _KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
 
 
-class Keys(NamedTuple):
+class KeyBindings(NamedTuple):
     """The user's key bindings."""
 
     keymap: Mapping[str, str]
     """The keys of each binding, by its name, as Textual expects them."""
-    wrong: str = ""
+    errors: str = ""
     """What is invalid in the file; empty if nothing is."""
 
 
@@ -47,28 +47,28 @@ def keys_path() -> Path | None:
     return Path(directory, "keys.toml") if directory is not None else None
 
 
-def read() -> Keys:
+def read_keys() -> KeyBindings:
     """Reads the user's key bindings; returns none if there is no such file."""
     path = keys_path()
     try:
         if path is None:
-            return Keys({})
+            return KeyBindings({})
         # A pipe would keep the app waiting for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return Keys({}, f"{path} is not a regular file")
+                return KeyBindings({}, f"{path} is not a regular file")
             text = file.read(MAX_KEYS_FILE_BYTES).decode()
         table = tomllib.loads(text)
     except FileNotFoundError:
-        return Keys({})
+        return KeyBindings({})
     except OSError as error:
-        return Keys({}, f"cannot read {path}: {error.strerror}")
+        return KeyBindings({}, f"cannot read {path}: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        return Keys({}, f"{path}: {error}")
+        return KeyBindings({}, f"{path}: {error}")
     key_table = table.get("keys", {})
     if not isinstance(key_table, dict) or set(table) - {"keys"}:
-        return Keys({}, f"{path}: expected one table, [keys]")
-    defaults, keymap, errors = names(), {}, []
+        return KeyBindings({}, f"{path}: expected one table, [keys]")
+    defaults, keymap, errors = default_keys(), {}, []
     for name, value in key_table.items():
         keys = value if isinstance(value, list) else [value]
         if name not in defaults:
@@ -77,23 +77,23 @@ def read() -> Keys:
             errors.append(f'{name} needs a key such as "P", or keys such as ["n", "ctrl+n"]')
         else:
             keymap[name] = ",".join(keys)
-    errors += _refused(keymap, defaults)
-    return Keys(keymap, f"{path.name}: {'; '.join(errors)}" if errors else "")
+    errors += _remove_clashes(keymap, defaults)
+    return KeyBindings(keymap, f"{path.name}: {'; '.join(errors)}" if errors else "")
 
 
-def _refused(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:
+def _remove_clashes(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:
     """Remove bindings that would leave a screen without a key that it needs; returns the reasons."""
     errors: list[str] = []
     while True:
         # Bindings that the user did not set come last, and win.
-        required_names = sorted(NEEDED, key=lambda name: (name not in keymap, name))
+        required_names = sorted(REQUIRED_BINDINGS, key=lambda name: (name not in keymap, name))
         required_keys = {name: keymap.get(name) or {**defaults, "back": "escape"}[name] for name in required_names}
-        owners = {_key(key): name for name, keys in required_keys.items() for key in keys.split(",")}
+        owners = {_textual_key(key): name for name, keys in required_keys.items() for key in keys.split(",")}
         clashes = [
-            (name, _key(key))
+            (name, _textual_key(key))
             for name in keymap
             for key in keymap[name].split(",")
-            if owners.get(_key(key), name) != name
+            if owners.get(_textual_key(key), name) != name
         ]
         if not clashes:
             return errors
@@ -102,12 +102,12 @@ def _refused(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:
         errors.append(f"{name} keeps {defaults[name]}, because {key} belongs to {owners[key]}")
 
 
-def _key(text: str) -> str:
+def _textual_key(text: str) -> str:
     """Returns Textual's name for a key."""
     return _character_to_key(text) if len(text) == 1 else text
 
 
-def names() -> dict[str, str]:
+def default_keys() -> dict[str, str]:
     """Returns the names of the bindings that the user can change, with their default keys."""
     keys: dict[str, str] = {}
     for binding in _bindings():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.conversation import Loss
+from mcpproxy.tui.data.conversation import MissingRange
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.proof import proof_lines
@@ -63,7 +63,7 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
     """Returns all findings in a row, in full. Reads the file."""
     findings = reading.findings
-    detailed_findings, (_, count) = findings.kept_at(row), findings.at(row)
+    detailed_findings, (_, count) = findings.findings_at(row), findings.worst_level_and_count(row)
     lines: list[list[Span]] = []
     for finding in sorted(detailed_findings, key=lambda finding: -finding.level):
         lines += [*finding_lines(finding, width, proof_lines(reading, finding, width)), []]
@@ -73,7 +73,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
         text = f"{other_count:,} more, shown in full by `mcpproxy check`; all rules in this row: {rule_list}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     if not count:
-        is_checked = row < findings.checked or findings.has_ended
+        is_checked = row < findings.checked_count or findings.has_ended
         lines.append([Span("nothing found" if is_checked else findings.trouble or "not checked yet …", "dim")])
     return lines
 
@@ -81,7 +81,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
 def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
     """Returns the worst five findings in a row, in a few lines each."""
     lines: list[list[Span]] = []
-    for finding in sorted(reading.findings.kept_at(row), key=lambda finding: -finding.level)[:5]:
+    for finding in sorted(reading.findings.findings_at(row), key=lambda finding: -finding.level)[:5]:
         lines += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
         lines += [[Span(line)] for line in wrapped(sanitise(finding.message, 300), width)]
     return lines
@@ -89,12 +89,12 @@ def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
 
 def progress_text(findings: Findings, rows: int) -> str:
     """Returns the progress of the check."""
-    if findings.checked < rows or not findings.has_caught_up:
-        return f"checked {findings.checked:,} of {max(rows, findings.checked):,} records"
-    return f"all {count_text(findings.checked, 'record')} checked"
+    if findings.checked_count < rows or not findings.has_caught_up:
+        return f"checked {findings.checked_count:,} of {max(rows, findings.checked_count):,} records"
+    return f"all {count_text(findings.checked_count, 'record')} checked"
 
 
-def losses_text(losses: Sequence[Loss]) -> str:
+def losses_text(losses: Sequence[MissingRange]) -> str:
     """Returns how many records a capture has lost, and where."""
     count = sum(loss.missing for loss in losses)
     first_range = losses[0]

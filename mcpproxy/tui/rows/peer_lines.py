@@ -13,7 +13,7 @@ from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
-LABEL: Final = 14
+LABEL_CELLS: Final = 14
 """The width of the label before a value, in cells."""
 MAX_VALUE_CHARS: Final = 300
 """The maximum length of a value, in characters."""
@@ -21,7 +21,7 @@ MAX_LISTED_CAPABILITIES: Final = 200
 """How many capabilities of a side, and settings of a capability, are listed."""
 MAX_INSTRUCTIONS_CHARS: Final = 20_000
 """The maximum length of instructions, in characters."""
-_INFO: Final = ("title", "description", "websiteUrl")
+_INFO_MEMBERS: Final = ("title", "description", "websiteUrl")
 
 Lines = list[list[Span]]
 
@@ -40,17 +40,19 @@ def _introduction(peer_info: PeerInfo, width: int) -> Lines:
     if peer_info.note:
         return [*lines, [Span(f"  {sanitise(peer_info.note, MAX_VALUE_CHARS)}", "bad")]]
     info = peer_info.info if isinstance(peer_info.info, dict) else {}
-    lines += _pair("name", " ".join(_text(info[key]) for key in ("name", "version") if key in info) or "–", width)
-    for key in _INFO:
+    lines += _labelled_lines(
+        "name", " ".join(_text(info[key]) for key in ("name", "version") if key in info) or "–", width
+    )
+    for key in _INFO_MEMBERS:
         if key in info:
-            lines += _pair("website" if key == "websiteUrl" else key, _text(info[key]), width)
+            lines += _labelled_lines("website" if key == "websiteUrl" else key, _text(info[key]), width)
     revisions = peer_info.revision if isinstance(peer_info.revision, list) else [peer_info.revision]
     text = (
         ", ".join(_text(revision) for revision in revisions[:MAX_LISTED_CAPABILITIES])
         if peer_info.revision is not None
         else "–"
     )
-    lines += _pair("asks for" if peer_info.side == "client" else "speaks", text, width)
+    lines += _labelled_lines("asks for" if peer_info.side == "client" else "speaks", text, width)
     lines += _capabilities(peer_info, width)
     if peer_info.instructions is not None:
         lines.append([Span("  instructions", "dim")])
@@ -60,19 +62,23 @@ def _introduction(peer_info: PeerInfo, width: int) -> Lines:
 
 def _capabilities(peer_info: PeerInfo, width: int) -> Lines:
     if not isinstance(peer_info.capabilities, dict):
-        return _pair("capabilities", "–" if peer_info.capabilities is None else _text(peer_info.capabilities), width)
+        return _labelled_lines(
+            "capabilities", "–" if peer_info.capabilities is None else _text(peer_info.capabilities), width
+        )
     if not peer_info.capabilities:
-        return _pair("capabilities", "none", width)
+        return _labelled_lines("capabilities", "none", width)
     lines: Lines = [[Span("  capabilities", "dim")]]
     for name, settings in list(peer_info.capabilities.items())[:MAX_LISTED_CAPABILITIES]:
-        label = fit(sanitise(name, MAX_VALUE_CHARS), max(LABEL, width // 2))
-        text_width = max(8, width - 6 - max(LABEL, cells(label)))
+        label = fit(sanitise(name, MAX_VALUE_CHARS), max(LABEL_CELLS, width // 2))
+        text_width = max(8, width - 6 - max(LABEL_CELLS, cells(label)))
         for number, line in enumerate(wrapped(_settings(settings), text_width)):
-            label_span = Span(f"    {'' if number else label}{' ' * (LABEL - cells(label) if not number else LABEL)}  ")
+            label_span = Span(
+                f"    {'' if number else label}{' ' * (LABEL_CELLS - cells(label) if not number else LABEL_CELLS)}  "
+            )
             lines.append([label_span, Span(line, "dim")])
     if len(peer_info.capabilities) > MAX_LISTED_CAPABILITIES:
         lines.append([Span(f"    … {len(peer_info.capabilities) - MAX_LISTED_CAPABILITIES:,} more", "dim")])
-    missing = [name for name in _known(peer_info.side) if name not in peer_info.capabilities]
+    missing = [name for name in _required_capabilities(peer_info.side) if name not in peer_info.capabilities]
     if missing:
         lines += [[Span(f"    {line}", "dim")] for line in wrapped(f"not declared: {', '.join(missing)}", width - 4)]
     return lines
@@ -90,13 +96,13 @@ def _settings(settings: object) -> str:
     return sanitise(", ".join(parts), 4 * MAX_VALUE_CHARS) + suffix
 
 
-def _known(side: Side) -> list[str]:
+def _required_capabilities(side: Side) -> list[str]:
     """Returns the capabilities of a side that methods of the protocol require."""
     other_side = "server" if side == "client" else "client"
     needed = {
-        method.gate.split(".")[0]
+        method.required_capability.split(".")[0]
         for method in METHODS.values()
-        if method.gate and method.is_request and method.sender == other_side
+        if method.required_capability and method.is_request and method.sender == other_side
     }
     return sorted(needed)
 
@@ -111,9 +117,11 @@ def _instructions(text: object, width: int) -> list[str]:
     return [*lines, f"… {cut_count:,} more characters: see the frame"] if cut_count > 0 else lines
 
 
-def _pair(name: str, text: str, width: int) -> Lines:
-    lines = list(wrapped(text, max(8, width - LABEL - 2)))
-    return [[Span(f"  {'' if number else name:<{LABEL}}", "dim"), Span(line)] for number, line in enumerate(lines)]
+def _labelled_lines(name: str, text: str, width: int) -> Lines:
+    lines = list(wrapped(text, max(8, width - LABEL_CELLS - 2)))
+    return [
+        [Span(f"  {'' if number else name:<{LABEL_CELLS}}", "dim"), Span(line)] for number, line in enumerate(lines)
+    ]
 
 
 def _text(value: object) -> str:

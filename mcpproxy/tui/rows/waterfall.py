@@ -6,28 +6,28 @@ from typing import Final
 
 from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from mcpproxy.tui.data import heat
-from mcpproxy.tui.data.timelines import Bar, Startup, cells_of
+from mcpproxy.tui.data.timelines import CallBar, Startup, cells_of
 from mcpproxy.wording.blocks import blocks
 from mcpproxy.wording.cells import cells as width_of
 from mcpproxy.wording.spans import Role, Span
 
-STARTING: Final = "▒"
-OPENING: Final = "▓"
-RUNNING: Final = "█"
-WAITING: Final = "░"
-ERROR: Final = "!"
-ABANDONED: Final = "✗"
+STARTING_SIGN: Final = "▒"
+OPENING_SIGN: Final = "▓"
+RUNNING_SIGN: Final = "█"
+WAITING_SIGN: Final = "░"
+ERROR_SIGN: Final = "!"
+ABANDONED_SIGN: Final = "✗"
 LEGEND: Final = (
-    (STARTING, "starting", "starting"),
-    (OPENING, "handshake, list", "handshake, list"),
-    (RUNNING, "exchange", "exchange"),
-    (WAITING, "waits for the other side", "waits"),
-    (ERROR, "error", "error"),
-    (ABANDONED, "abandoned", "abandoned"),
+    (STARTING_SIGN, "starting", "starting"),
+    (OPENING_SIGN, "handshake, list", "handshake, list"),
+    (RUNNING_SIGN, "exchange", "exchange"),
+    (WAITING_SIGN, "waits for the other side", "waits"),
+    (ERROR_SIGN, "error", "error"),
+    (ABANDONED_SIGN, "abandoned", "abandoned"),
 )
 """Each sign with its meaning and a shorter text for narrow terminals, which leave out signs with an empty text."""
 
-HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
+LATENCY_CLASSES: Final[tuple[tuple[int, str, Role], ...]] = (
     (1_000_000, "▁", "dim"),
     (10_000_000, "▂", "dim"),
     (100_000_000, "▄", "accent"),
@@ -38,25 +38,25 @@ HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
 HEAT_LEGEND: Final = (
     *((sign, text, text) for sign, text in zip("▁▂▄▆█", ("<1ms", "<10ms", "<100ms", "<1s", "≥1s"), strict=True)),
     *LEGEND[-2:],
-    (WAITING, "waiting", "waiting"),
+    (WAITING_SIGN, "waiting", "waiting"),
     ("+", "zoom in", ""),
 )
 
 _SIGNS: Final[dict[int, tuple[str, Role]]] = {
-    heat.BAD: (ERROR, "bad"),
-    heat.ABANDONED: (ABANDONED, "bad"),
-    heat.RUNNING: (WAITING, "dim"),
+    heat.BAD: (ERROR_SIGN, "bad"),
+    heat.ABANDONED: (ABANDONED_SIGN, "bad"),
+    heat.RUNNING: (WAITING_SIGN, "dim"),
     heat.NOTHING: (" ", "plain"),
 }
-_OPENING: Final = frozenset(("initialize", "server/discover", "tools/list"))
-_BAD: Final = ERRORS | FAILURES
+_OPENING_METHODS: Final = frozenset(("initialize", "server/discover", "tools/list"))
+_BAD_OUTCOMES: Final = ERRORS | FAILURES
 
 Window = tuple[int, int]
 """The start and the end of the period that is drawn, on the clock of the timelines."""
 Cell = tuple[str, Role]
 
 
-def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
+def bar_cells(bar: CallBar, window: Window, cells: int, last_ns: int) -> list[Span]:
     """The cells of an exchange.
 
     Args:
@@ -67,12 +67,12 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
     """
     role: Role = (
         "bad"
-        if bar.outcome in _BAD
+        if bar.outcome in _BAD_OUTCOMES
         else "dim"
         if bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED)
         else "accent"
     )
-    sign = OPENING if bar.call.method in _OPENING else RUNNING
+    sign = OPENING_SIGN if bar.kind.method in _OPENING_METHODS else RUNNING_SIGN
     end_ns = last_ns if bar.end_ns is None else bar.end_ns
     line_cells: list[Cell] = [(" ", "plain")] * cells
     for cell in cells_of(bar.start_ns, end_ns, window, cells):
@@ -82,7 +82,7 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
         for cell in cells_of(start, stop, window, cells):
             # A wait fills only the cells whose middle it covers, so that a short wait does not hide work.
             if start <= low + (high - low) * (2 * cell + 1) // (2 * cells) <= stop:
-                line_cells[cell] = (WAITING, role)
+                line_cells[cell] = (WAITING_SIGN, role)
     return spans_of(line_cells)
 
 
@@ -100,7 +100,7 @@ def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_n
         awake_ns = last_ns if startup.awake_ns is None else startup.awake_ns
         for cell in cells_of(startup.spawned_ns, awake_ns, window, len(counts)):
             if not counts[cell]:
-                line_cells[cell] = (STARTING, "plain")
+                line_cells[cell] = (STARTING_SIGN, "plain")
     return spans_of(line_cells)
 
 
@@ -112,7 +112,7 @@ def heat_cells(worst_ns: Sequence[int]) -> list[Span]:
 def _heat_cell(ns: int) -> Cell:
     if ns < 0:
         return _SIGNS[ns]
-    return next(((sign, role) for limit, sign, role in HEAT if ns < limit), (RUNNING, "plain"))
+    return next(((sign, role) for limit, sign, role in LATENCY_CLASSES if ns < limit), (RUNNING_SIGN, "plain"))
 
 
 def spans_of(cells: Iterable[Cell]) -> list[Span]:
@@ -137,7 +137,7 @@ def axis(window: Window, zero_ns: int, cells: int) -> str:
     if high <= low or cells < 1:
         return ""
     for step in _steps():
-        longest = max(len(moment(low, step)), len(moment(high, step)))
+        longest = max(len(time_text(low, step)), len(time_text(high, step)))
         if step * cells // (high - low) > longest:
             return _ticks(low, high, step, cells)
     return ""
@@ -155,14 +155,14 @@ def _ticks(low: int, high: int, step: int, cells: int) -> str:
     line = ""
     tick = -(-low // step) * step
     while tick < high:
-        position, text = (tick - low) * cells // (high - low), moment(tick, step)
+        position, text = (tick - low) * cells // (high - low), time_text(tick, step)
         if position + len(text) <= cells:
             line = line.ljust(position) + text
         tick += step
     return line
 
 
-def moment(t_ns: int, step_ns: int) -> str:
+def time_text(t_ns: int, step_ns: int) -> str:
     """Returns a time, as precise as the step requires: `0s`, `1.50s`, `2m05s`, `3h00m`."""
     digits = next((count for count in range(7) if step_ns % 10 ** (9 - count) == 0), 6)
     duration_s, sign = abs(t_ns) / 1e9, "-" if t_ns < 0 else ""

@@ -33,7 +33,7 @@ class Arrival:
         """Go to the row if it is understood by now; give up if the capture ends without it."""
         goal = self._goal
         entry = goal.entry if goal is not None else None
-        if goal is not None and entry is not None and self._reading.understood > entry:
+        if goal is not None and entry is not None and self._reading.interpreted_count > entry:
             self._goal = None
             self._reach(entry)
             if self._finding is not None:
@@ -54,8 +54,8 @@ class Arrival:
             row: the row whose detail is shown.
         """
         pane, finding = self._split.detail.pane, self._finding
-        if finding is None or pane.branching is None:
+        if finding is None or pane.folding_tree is None:
             return
         if self._reading.findings.row(finding) == row == self._split.listing.entry:
             self._finding = None
-            pane.go_to_line(line_of(pane.branching.lines, finding))
+            pane.go_to_line(line_of(pane.folding_tree.lines, finding))

@@ -29,7 +29,7 @@ class CaptureScreen(ListScreen):
         """The capture."""
         return self.reading
 
-    def begin(self, step: Callable[[], bool], name: str) -> None:
+    def start_thread(self, step: Callable[[], bool], name: str) -> None:
         """Start a thread that calls `step` again and again, and stop any other thread of the screen.
 
         Keys wait for the first result, as they may apply to it.
@@ -38,17 +38,17 @@ class CaptureScreen(ListScreen):
             step: does some work; returns False if there is nothing to do yet.
             name: the name of the thread.
         """
-        self.stop()
+        self.stop_thread()
         self._first_result = Future()
         self.app.key_queue.wait_for(self._first_result)
         self._step_thread = StepThread(step, self._report_progress, self._report_failure, name)
 
-    def stop(self) -> None:
+    def stop_thread(self) -> None:
         """Stop the thread."""
         if self._step_thread is not None:
             self._step_thread.stop()
             self._step_thread = None
-            self._release()
+            self._release_keys()
 
     @property
     def is_working(self) -> bool:
@@ -57,7 +57,7 @@ class CaptureScreen(ListScreen):
 
     def on_unmount(self) -> None:
         """Stop the thread."""
-        self.stop()
+        self.stop_thread()
 
     def on_screen_resume(self) -> None:
         """Show the results that came in while the screen was suspended."""
@@ -83,13 +83,13 @@ class CaptureScreen(ListScreen):
     def _report_progress(self) -> None:
         if self._is_on_top:
             self.post_message(Progressed())
-        self._release()
+        self._release_keys()
 
     def _report_failure(self, reason: str) -> None:
         self.post_message(CaptureUnreadable(self.reading.path, reason))
-        self._release()
+        self._release_keys()
 
-    def _release(self) -> None:
+    def _release_keys(self) -> None:
         """Release the waiting keys. Called by the thread or by the code that ended it, never by both at once."""
         if not self._first_result.done():
             self._first_result.set_result(None)

@@ -8,34 +8,34 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.tool_definitions import VERSIONS, ShownDefinition, Tool, Tools
+from mcpproxy.tui.data.tool_definitions import MAX_VERSIONS_PER_TOOL, ShownDefinition, Tool, Tools
 from mcpproxy.tui.messages import Progressed
-from mcpproxy.tui.rows.latency_lines import ABANDONED, abandoned_cell, columns_with
+from mcpproxy.tui.rows.latency_lines import ABANDONED_COLUMN, abandoned_cell, columns_with
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
-from mcpproxy.tui.widgets.detail_box import MARGIN, NARROWEST
+from mcpproxy.tui.widgets.detail_box import MARGIN, MIN_DETAIL_WIDTH
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.wording import units
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span
-from mcpproxy.wording.units import brief
+from mcpproxy.wording.units import brief_duration
 
 COLUMNS: Final = (
     Column("name", "tool", 16, stretch=True),
-    Column("size", "size", 8, right=True),
-    Column("tokens", "~tokens", 7, right=True, drop=3),
-    Column("calls", "calls", 7, right=True, drop=1),
-    Column("errors", "err", 5, right=True, drop=2),
-    ABANDONED,
-    Column("p95", "p95", 6, right=True, drop=5),
+    Column("size", "size", 8, is_right_aligned=True),
+    Column("tokens", "~tokens", 7, is_right_aligned=True, drop=3),
+    Column("calls", "calls", 7, is_right_aligned=True, drop=1),
+    Column("errors", "err", 5, is_right_aligned=True, drop=2),
+    ABANDONED_COLUMN,
+    Column("p95", "p95", 6, is_right_aligned=True, drop=5),
     Column("note", "", 14, drop=4),
 )
-NAME: Final = 200
+MAX_NAME_CHARS: Final = 200
 """The maximum length of a name in a row, in characters."""
 
 VIEWS: Final = ("text", "pretty")
@@ -48,22 +48,22 @@ class ToolRows(MemoryRows[Tool]):
     def line(self, row: int) -> TableLine:
         """The cells of a tool."""
         tool = self.items[row]
-        note, role = note_on(tool)
+        note, role = tool_note(tool)
         return TableLine(
             {
-                "name": (Span(sanitise(tool.name, NAME) or '""'),),
+                "name": (Span(sanitise(tool.name, MAX_NAME_CHARS) or '""'),),
                 "size": (Span(units.size(tool.last.size) if tool.last is not None else "–"),),
                 "tokens": (Span(f"~{tool.last.tokens_estimate:,}" if tool.last is not None else "–", "dim"),),
                 "calls": (Span(f"{tool.calls:,}", "plain" if tool.calls else "dim"),),
                 "errors": (Span(f"{tool.errors:,}", "bad" if tool.errors else "dim"),),
                 "abandoned": abandoned_cell(tool.abandoned),
-                "p95": (Span(brief(tool.p95_ns)),),
+                "p95": (Span(brief_duration(tool.p95_ns)),),
                 "note": (Span(note, role),),
             }
         )
 
 
-def note_on(tool: Tool) -> tuple[str, Role]:
+def tool_note(tool: Tool) -> tuple[str, Role]:
     """The note on a tool: changed, never listed or never called."""
     if tool.last is None:
         return "never listed", "bad"
@@ -72,7 +72,7 @@ def note_on(tool: Tool) -> tuple[str, Role]:
         return (
             "changed"
             if change_count == 1
-            else f"changed {change_count}{'+' if change_count + 1 >= VERSIONS else ''} times"
+            else f"changed {change_count}{'+' if change_count + 1 >= MAX_VERSIONS_PER_TOOL else ''} times"
         ), "bad"
     return ("", "plain") if tool.calls else ("never called", "dim")
 
@@ -134,7 +134,7 @@ class ToolsScreen(CaptureScreen):
         self.table.show(self._rows)
         self.table.focus()
         self.update_rows()
-        self.begin(self.tools.step, "tools")
+        self.start_thread(self.tools.step, "tools")
 
     @property
     def selected(self) -> Tool | None:
@@ -153,7 +153,7 @@ class ToolsScreen(CaptureScreen):
         """Show the tools that have been read so far."""
         has_abandoned = any(tool.abandoned for tool in self.tools.rows)
         self.table.set_columns(columns_with(COLUMNS, is_abandoned=has_abandoned))
-        self.put(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
+        self.replace_rows(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
         self.show_title()
         self._show()
 
@@ -181,7 +181,7 @@ class ToolsScreen(CaptureScreen):
         )
         spans += [Span(f"  {changed_count:,} changed", "bad")] if changed_count else []
         spans += [Span(f"  {never_called_count:,} never called", "dim")] if never_called_count else []
-        spans += [Span(f"  {self.tools.left_out:,} more not listed", "bad")] if self.tools.left_out else []
+        spans += [Span(f"  {self.tools.omitted_count:,} more not listed", "bad")] if self.tools.omitted_count else []
         spans.append(Span(f"  by {self.order}", "dim"))
         self.set_title(spans)
 
@@ -195,11 +195,11 @@ class ToolsScreen(CaptureScreen):
         last_version = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
         version = last_version if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
         name_and_version = tool.name, version
-        width = max(NARROWEST, self.size.width - MARGIN)
+        width = max(MIN_DETAIL_WIDTH, self.size.width - MARGIN)
         if (*name_and_version, width) != self._requested:
             self._requested = (*name_and_version, width)
-            self.tools.choose(*name_and_version, width)
-        definition = self.tools.shown
+            self.tools.choose_definition(*name_and_version, width)
+        definition = self.tools.shown_definition
         if definition is None or (definition.name, definition.version) != name_and_version:
             return
         count = len(tool.versions)
@@ -212,8 +212,8 @@ class ToolsScreen(CaptureScreen):
             spans.append(Span(f"  from frame {seq:,}", "dim"))
         if count > 1:
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
-        if definition.changed:
-            spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed), 100)}", "bad"))
+        if definition.changed_members:
+            spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed_members), 100)}", "bad"))
         self.query_one("#below", ClickableLine).show_pieces([*pieces, *map(Piece, spans)])
         if (definition, self.view) == self._shown:
             return
@@ -263,11 +263,11 @@ class ToolsScreen(CaptureScreen):
 
     def action_match(self, by: int) -> None:
         """Go to the next or previous match."""
-        self.reader.go(by)
+        self.reader.change_match(by)
 
     def action_back(self) -> None:
         """End the search, or else close the definition or leave the screen."""
-        if not (self.reader.display and self.reader.leave()):
+        if not (self.reader.display and self.reader.end_search()):
             super().action_back()
 
     @on(ClickableLine.Clicked, "#below")
@@ -290,7 +290,7 @@ class ToolsScreen(CaptureScreen):
         if tool is None or tool.number is None:
             notify(self.app, "this tool was never called" if tool is not None else "nothing is selected")
             return
-        text = self.reading.kinds.all[tool.number].filter
+        text = self.reading.kinds.all[tool.number].filter_expression
         if text is not None:
             self.app.select(text)
 

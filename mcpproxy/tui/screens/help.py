@@ -16,15 +16,15 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
-WIDTH: Final = 104
+MAX_WIDTH: Final = 104
 """The maximum width of the page, in cells."""
-SHARE: Final = 96
+MAX_WIDTH_PERCENT: Final = 96
 """The maximum width of the page, in percent of the terminal's width."""
-BORDERS: Final = 6
+BORDERS_WIDTH: Final = 6
 """The width of the border, the padding and the scroll bar, in cells."""
-MARGIN: Final = 22
+KEYS_WIDTH: Final = 22
 """The width of the column with the keys, in cells."""
-LEAST: Final = 8
+MIN_TEXT_WIDTH: Final = 8
 """The minimum width of the texts, in cells."""
 
 
@@ -125,7 +125,7 @@ _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→
 """The names on this page of keys that bindings call something else."""
 
 
-def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
+def current_keys(row: HelpRow, keymap: Mapping[str, str]) -> str:
     """The current keys for the actions of a row."""
     names = row.names.split()
     if not any(name in keymap for name in names):
@@ -133,7 +133,7 @@ def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
     return " ".join(keymap.get(name, key) for name, key in zip(names, row.keys.split(), strict=True))
 
 
-def help_of(name: str, word: str = "", keys: str = "") -> str:
+def help_text(name: str, word: str = "", keys: str = "") -> str:
     """What an action does, or an empty text if this page does not say.
 
     Args:
@@ -149,7 +149,7 @@ def help_of(name: str, word: str = "", keys: str = "") -> str:
     return next((row.text for row in own_rows if not row.names and key_names & set(row.keys.split())), "")
 
 
-def ordered(word: str) -> list[HelpRow]:
+def ordered_rows(word: str) -> list[HelpRow]:
     """All rows; the sections about the screen that `word` names, such as `traffic`, come first."""
     sections = sorted(_sections(), key=lambda section: not _is_about(section, word))
     return [row for section in sections for row in section]
@@ -201,19 +201,21 @@ class HelpScreen(ModalScreen[None]):
         screen_rows = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
         custom_keys = [(keys, name) for name, keys in keymap.items()]
         rows = [
-            *((in_force(row, keymap), row.text) for row in ordered(self._word)),
+            *((current_keys(row, keymap), row.text) for row in ordered_rows(self._word)),
             *([("screens of a capture", "")] if screen_rows else []),
             *screen_rows,
             *([("your keys, from keys.toml", "")] if custom_keys else []),
             *custom_keys,
         ]
-        width = min(WIDTH, event.size.width * SHARE // 100) - BORDERS
+        width = min(MAX_WIDTH, event.size.width * MAX_WIDTH_PERCENT // 100) - BORDERS_WIDTH
         lines: list[list[Span]] = []
         for keys, text in rows:
             if not text:
-                lines += [[Span(line, "accent")] for line in wrapped(keys, max(LEAST, width))]
+                lines += [[Span(line, "accent")] for line in wrapped(keys, max(MIN_TEXT_WIDTH, width))]
                 continue
-            key_lines = list(wrapped(keys, MARGIN - 3))
-            for key, line in zip_longest(key_lines, wrapped(text, max(LEAST, width - MARGIN)), fillvalue=""):
-                lines.append([Span(f"  {key}{' ' * (MARGIN - 2 - cells(key))}"), Span(line, "dim")])
+            key_lines = list(wrapped(keys, KEYS_WIDTH - 3))
+            for key, line in zip_longest(
+                key_lines, wrapped(text, max(MIN_TEXT_WIDTH, width - KEYS_WIDTH)), fillvalue=""
+            ):
+                lines.append([Span(f"  {key}{' ' * (KEYS_WIDTH - 2 - cells(key))}"), Span(line, "dim")])
         self.query_one("#help", Pane).show_lines(lines)

@@ -70,7 +70,7 @@ class ListScreen(TitledScreen):
         if is_shown and self.focused is None:
             self.table.focus()
 
-    def put(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
+    def replace_rows(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
         """Replace the rows. Once the user has moved the cursor, it stays on the row with the same key."""
         selected = rows.at(self.table.cursor)
         rows.items = items

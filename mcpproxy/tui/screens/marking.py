@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from mcpproxy.marks import CannotMark, Marks
+from mcpproxy.marks import MarkError, Marks
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 
 
-class Marking:
+class RowMarker:
     """Marks rows for a screen that lists them. A thread reads and writes the file, which may be on a network."""
 
     def __init__(self, screen: TitledScreen, reading: Reading, changed: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class Marking:
         """Read the marks."""
         self._change(self.marks.load)
 
-    def mark(self, entry: int | None) -> None:
+    def toggle_mark(self, entry: int | None) -> None:
         """Mark an entry, or remove its mark; an entry with a note keeps both."""
         seq = self._seq(entry)
         if seq is not None:
@@ -54,10 +54,10 @@ class Marking:
 
         self._screen.app.push_screen(LineScreen(f"note on {seq:,}", self.marks.notes.get(seq, "")), save_note)
 
-    def next(self, entry: int | None) -> int | None:
+    def find_next(self, entry: int | None) -> int | None:
         """Returns the next marked entry, and shows its note; after the last comes the first."""
         seq = self._reading.index.entry(entry).seq if entry is not None else -1
-        next_seq = self.marks.next(seq)
+        next_seq = self.marks.next_after(seq)
         row = self._reading.index.entry_of_seq(next_seq) if next_seq is not None else None
         note = self.marks.notes.get(next_seq or 0)
         if next_seq is None:
@@ -74,7 +74,7 @@ class Marking:
             notify(self._screen.app, "nothing is selected")
             return None
         row = self._reading.index.entry(entry)
-        if row.sort == "damage":
+        if row.kind == "damage":
             notify(self._screen.app, "damage has no record number, so it cannot be marked")
             return None
         return row.seq
@@ -84,7 +84,7 @@ class Marking:
             problem = ""
             try:
                 change()
-            except CannotMark as error:
+            except MarkError as error:
                 problem = str(error)
             self._screen.call_later(self._show, problem)
 

@@ -42,10 +42,10 @@ class PeersScreen(TitledScreen):
         """
         super().__init__()
         self.reading, self.entry = capture.reading, capture.row
-        self._said: list[PeerInfo] = []
-        self._read_from = -1
+        self._peers: list[PeerInfo] = []
+        self._settled_when_read = -1
         """The number of settled calls when the introductions were last read."""
-        self._reader = ThreadPoolExecutor(1, "peers")
+        self._thread = ThreadPoolExecutor(1, "peers")
         bind_switches(self._bindings, "peers")
 
     @property
@@ -66,7 +66,7 @@ class PeersScreen(TitledScreen):
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self._reader.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     @on(CaptureGrown)
     @on(events.ScreenResume)
@@ -74,21 +74,21 @@ class PeersScreen(TitledScreen):
         """Read the introductions in a thread, unless they are complete or there is nothing new to read."""
         self.show_title()
         settled_count = len(self.reading.calls.settled)
-        is_complete = any(peer.side == "server" for peer in self._said)
-        if settled_count == self._read_from or (is_complete and self.entry is not None):
+        is_complete = any(peer.side == "server" for peer in self._peers)
+        if settled_count == self._settled_when_read or (is_complete and self.entry is not None):
             return
-        self._read_from = settled_count
+        self._settled_when_read = settled_count
 
         def read_introductions() -> None:
             self.post_message(PeersRead(introductions(self.reading, self.entry)))
 
-        self.app.key_queue.wait_for(self._reader.submit(read_introductions))
+        self.app.key_queue.wait_for(self._thread.submit(read_introductions))
 
     @on(PeersRead)
     def _peers_read(self, event: PeersRead) -> None:
-        peers = [introduction for introduction in event.said if isinstance(introduction, PeerInfo)]
-        if peers != self._said:
-            self._said = peers
+        peers = [introduction for introduction in event.introductions if isinstance(introduction, PeerInfo)]
+        if peers != self._peers:
+            self._peers = peers
         self._draw()
 
     def on_resize(self) -> None:
@@ -102,7 +102,7 @@ class PeersScreen(TitledScreen):
             if not self.reading.has_ended
             else "neither side says anything about itself"
         )
-        lines: Lines = peer_lines(self._said, self.size.width - 4)
+        lines: Lines = peer_lines(self._peers, self.size.width - 4)
         self.query_one(Pane).renew_lines(lines or [[Span(empty_text, "dim")]])
 
     def show_title(self) -> None:
@@ -112,7 +112,9 @@ class PeersScreen(TitledScreen):
         if revisions:
             spans.append(Span(f"  {revisions} in use", "dim"))
         if not self.reading.has_ended and not self.reading.is_live:
-            spans.append(Span(f"  {100 * self.reading.understood // max(1, len(self.reading.index))}% …", "accent"))
+            spans.append(
+                Span(f"  {100 * self.reading.interpreted_count // max(1, len(self.reading.index))}% …", "accent")
+            )
         self.set_title(spans)
 
 

@@ -50,12 +50,12 @@ class LineScreen(ModalScreen[str | None]):
         self.query_one(FilterBox).open(self._text)
 
     @on(Input.Submitted)
-    def _take(self, event: Input.Submitted) -> None:
+    def _accept(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(event.value)
 
     @on(FilterBox.Cancelled)
-    def _leave(self) -> None:
+    def _cancel(self) -> None:
         self.dismiss(None)
 
 
@@ -109,7 +109,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
         form = next((form for form in self._forms if form.text and (is_first or form.key == event.character)), None)
         if form is None and self._to_file:
             form = next((form for form in self._forms if form.text and form.key.upper() == event.character), None)
-            form = form._replace(to_file=True) if form is not None else None
+            form = form._replace(wants_file=True) if form is not None else None
         if form is not None:
             event.stop()
             self.dismiss(form)

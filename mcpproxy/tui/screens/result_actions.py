@@ -10,16 +10,16 @@ from mcpproxy.sql.client import WrittenResult
 from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import MAX_CLIPBOARD_BYTES, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id
-from mcpproxy.tui.rows.sql_rows import AnswerRows, FrameRef, row_lines
+from mcpproxy.tui.rows.sql_rows import FrameRef, ResultRows, row_lines
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.json_lines import harmless
+from mcpproxy.wording.json_lines import escape_line
 
 FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """The formats of an export, by the extension of the file."""
-WORDS: Final = {"csv": "CSV", "json": "JSON lines"}
+FORMAT_NAMES: Final = {"csv": "CSV", "json": "JSON lines"}
 COPIED_WIDTH: Final = 1000
 """The width, in cells, of a line of a row that is copied as displayed."""
 
@@ -37,7 +37,7 @@ class ResultActions:
         self._screen, self._paths = screen, list(paths)
         self._written_to: Path | None = None
         """The file of an export under way, or of the last one; None if the result is copied."""
-        self._written_as = ""
+        self._written_format = ""
         self._thread = ThreadPoolExecutor(1, "files")
 
     def close(self) -> None:
@@ -66,9 +66,9 @@ class ResultActions:
 
     # ---- copying
 
-    def copy(self, rows: AnswerRows, row: int, sql: str) -> None:
+    def copy(self, rows: ResultRows, row: int, sql: str) -> None:
         """Copy the result of SQL, or one row of it, in a chosen form."""
-        lines = ["".join(span.text for span in line).rstrip() for line in row_lines(rows.answer, row, COPIED_WIDTH)]
+        lines = ["".join(span.text for span in line).rstrip() for line in row_lines(rows.result, row, COPIED_WIDTH)]
         row_text = "\n".join(sanitise(line, None) for line in lines)
         choices = [
             CopyForm("c", "CSV", "csv", "all rows, formulas quoted; unsafe in a shell"),
@@ -94,9 +94,9 @@ class ResultActions:
     def export(self, sql: str) -> None:
         """Prompt for a file, and export all rows of the result of SQL to it."""
         label = "export all rows as CSV (.csv) or JSON lines (.jsonl) to"
-        self._screen.app.push_screen(LineScreen(label, "query.csv"), lambda name: self._begin(sql, name))
+        self._screen.app.push_screen(LineScreen(label, "query.csv"), lambda name: self._begin_export(sql, name))
 
-    def _begin(self, sql: str, name: str | None) -> None:
+    def _begin_export(self, sql: str, name: str | None) -> None:
         if not name or not name.strip():
             return
         path = Path(name.strip())
@@ -115,8 +115,8 @@ class ResultActions:
     # ---- the query, run again
 
     def _write(self, sql: str, form: str, path: Path | None) -> None:
-        self._written_to, self._written_as = path, form
-        self._screen.app.sql.write(self._paths, sql, form, path, MAX_CLIPBOARD_BYTES)
+        self._written_to, self._written_format = path, form
+        self._screen.app.sql.write_result(self._paths, sql, form, path, MAX_CLIPBOARD_BYTES)
         self._screen.show_title()
 
     def on_written(self, written: WrittenResult) -> None:
@@ -124,19 +124,19 @@ class ResultActions:
         if self._written_to is not None:
             notify(self._screen.app, f"exported {count_text(written.rows, 'row')} to {sanitise(str(self._written_to))}")
             return
-        clean_line: Callable[[str], str] = harmless if self._written_as == "json" else _plain
+        clean_line: Callable[[str], str] = escape_line if self._written_format == "json" else _plain
         lines = [clean_line(line) for line in written.text.splitlines()]
-        fitting_lines = list(_fitting(lines))  # sanitising makes a line longer
+        fitting_lines = list(_lines_that_fit(lines))  # sanitising makes a line longer
         left_out_count = len(lines) - len(fitting_lines)
         rows, text = count_text(written.rows - left_out_count, "row"), "\n".join(fitting_lines)
         extent = f": the first {rows}; e exports all to a file" if written.is_cut or left_out_count else f", {rows}"
         if not text:
             notify(self._screen.app, "too large for the clipboard; e exports to a file", bad=True)
             return
-        copy(self._screen.app, CopyForm("", f"{WORDS[self._written_as]}{extent}", text))
+        copy(self._screen.app, CopyForm("", f"{FORMAT_NAMES[self._written_format]}{extent}", text))
 
 
-def _fitting(lines: Iterable[str]) -> Iterator[str]:
+def _lines_that_fit(lines: Iterable[str]) -> Iterator[str]:
     """As many lines as fit into the clipboard together."""
     bytes_left = MAX_CLIPBOARD_BYTES
     for line in lines:

@@ -38,7 +38,7 @@ class RowActions:
         """Cancel work that has not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def read(self, work: Callable[[int], None]) -> None:
+    def run_on_row(self, work: Callable[[int], None]) -> None:
         """Call `work` with the entry at the cursor, in the thread that reads the file; keys wait for it."""
         entry = self._entry()
         if entry is None:
@@ -51,7 +51,9 @@ class RowActions:
     def show_rules(self) -> None:
         """Show the pages of the rules with findings in the row, the worst first."""
         entry, findings = self._entry(), self._reading.findings
-        kept_findings = sorted(findings.kept_at(entry), key=lambda finding: -finding.level) if entry is not None else []
+        kept_findings = (
+            sorted(findings.findings_at(entry), key=lambda finding: -finding.level) if entry is not None else []
+        )
         other_rules = findings.rules_at(entry) if entry is not None else ()
         rules = dict.fromkeys([*(finding.rule for finding in kept_findings), *other_rules])
         if rules:
@@ -71,7 +73,7 @@ class RowActions:
                 choices = [CopyForm("", "", "", error.strerror or str(error))]
             self._screen.call_later(self._choose, choices)
 
-        self.read(list_forms)
+        self.run_on_row(list_forms)
 
     def _choose(self, choices: Sequence[CopyForm]) -> None:
         if not any(form.text for form in choices):
@@ -97,7 +99,7 @@ class RowActions:
             attachments = text.attachments if text is not None else ()
             self._screen.call_later(self._choose_attachment, seq, attachments)
 
-        self.read(find_attachments)
+        self.run_on_row(find_attachments)
 
     def _choose_attachment(self, seq: int, attachments: Sequence[Attachment]) -> None:
         if len(attachments) <= 1:
@@ -107,7 +109,7 @@ class RowActions:
                 notify(self._screen.app, "this row has no image, sound or blob")
             return
         # Each attachment is chosen by a digit.
-        choices = [CopyForm(str(n), attachment.words, str(n)) for n, attachment in enumerate(attachments[:9], 1)]
+        choices = [CopyForm(str(n), attachment.summary, str(n)) for n, attachment in enumerate(attachments[:9], 1)]
 
         def save_choice(form: CopyForm | None) -> None:
             if form is not None:
@@ -120,10 +122,12 @@ class RowActions:
 
         def save_as(name: str | None) -> None:
             if name and name.strip():
-                self._thread.submit(lambda: self._screen.call_later(self._say, save(attachment, name.strip())))
+                self._thread.submit(
+                    lambda: self._screen.call_later(self._report_result, save(attachment, name.strip()))
+                )
 
-        default_name = f"{safe_name(self._reading.name)}-{seq}{suffix}.{attachment.ending}"
-        self._screen.app.push_screen(LineScreen(f"save {attachment.words} to", default_name), save_as)
+        default_name = f"{safe_name(self._reading.name)}-{seq}{suffix}.{attachment.extension}"
+        self._screen.app.push_screen(LineScreen(f"save {attachment.summary} to", default_name), save_as)
 
-    def _say(self, outcome: SaveResult) -> None:
-        notify(self._screen.app, outcome.words, bad=outcome.is_bad)
+    def _report_result(self, outcome: SaveResult) -> None:
+        notify(self._screen.app, outcome.message, bad=outcome.is_bad)

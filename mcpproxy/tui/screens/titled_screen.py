@@ -8,7 +8,7 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.breadcrumb import Crumb, fitted
+from mcpproxy.tui.breadcrumb import Crumb, fitted_pieces
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.screen_entries import word_of
@@ -16,14 +16,14 @@ from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 
-NAME: Final = 60
+MAX_NAME_CELLS: Final = 60
 """The maximum width of a capture's name in a title, in cells."""
-LEAST: Final = 16
+MIN_BREADCRUMB_CELLS: Final = 16
 """The minimum width of the breadcrumb, in cells, even if the rest of the title must be cut."""
 PADDING: Final = 2
 """The number of cells of the title line that stay empty."""
 
-Way = list[Crumb]
+Breadcrumb = list[Crumb]
 
 
 class TitledScreen(Screen[None]):
@@ -51,26 +51,26 @@ class TitledScreen(Screen[None]):
         """The part of the content that the user has opened, such as `frame 18`, or an empty text if none is open."""
         return ""
 
-    def way(self) -> Way:
+    def breadcrumb(self) -> Breadcrumb:
         """The crumbs from the list of sessions to this screen."""
         stack = self.app.screen_stack
         lower_screens = stack[: stack.index(self)] if self in stack else stack
-        crumbs: Way = []
+        crumbs: Breadcrumb = []
         is_named = False
         for screen in [*(lower for lower in lower_screens if isinstance(lower, TitledScreen)), self]:
-            is_named = screen._add_to(crumbs, is_named=is_named)
+            is_named = screen._add_crumbs(crumbs, is_named=is_named)
         if self.part:
             crumbs.append(Crumb(self.part, self))
-        return [*crumbs[:1], *(Crumb(text) for text in self.app.came_by), *crumbs[1:]]
+        return [*crumbs[:1], *(Crumb(text) for text in self.app.return_crumbs), *crumbs[1:]]
 
-    def _add_to(self, crumbs: Way, *, is_named: bool) -> bool:
+    def _add_crumbs(self, crumbs: Breadcrumb, *, is_named: bool) -> bool:
         """Add the crumbs of this screen, and the name of the capture once; returns whether the crumbs include it."""
         reading = self.subject
         is_name_due = reading is not None and not is_named
         if reading is not None and is_name_due:
             session = "" if self.session is None else f" · session {self.session:,}"
             target = self if self.is_capture_itself else None
-            crumbs.append(Crumb(fit(sanitise(reading.name), NAME), target, is_name=True, after=session))
+            crumbs.append(Crumb(fit(sanitise(reading.name), MAX_NAME_CELLS), target, is_name=True, after=session))
         if not (is_name_due and self.is_capture_itself):
             crumbs.append(Crumb(word_of(self), self))
         return is_named or is_name_due
@@ -97,7 +97,7 @@ class TitledScreen(Screen[None]):
             return  # the screen was closed
         spans, width = list(spans), self.app.size.width - PADDING
         needed_cells = sum(cells(span.text) for span in spans)
-        crumbs = fitted(self.way(), max(width - needed_cells, min(LEAST, width)))
+        crumbs = fitted_pieces(self.breadcrumb(), max(width - needed_cells, min(MIN_BREADCRUMB_CELLS, width)))
         cells_left = width - needed_cells - sum(cells(crumb.span.text) for crumb in crumbs)
         title_spans = [*spans, *(fill(cells_left) if fill is not None else ())]
         line.show_pieces([*crumbs, *map(Piece, title_spans)], width)

@@ -10,7 +10,7 @@ from mcpproxy.marks import Marks
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.pointing import Term, terms_of
+from mcpproxy.tui.pointing import FilterTerm, terms_of
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen
@@ -19,11 +19,11 @@ from mcpproxy.tui.widgets.traffic_list import TrafficList
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
-COUNTED: Final = 100
+MAX_REMEMBERED_FILTERS: Final = 100
 """The maximum number of filters whose numbers of matches are remembered."""
-OF_CASE: Final = frozenset({"text", "method", "name"})
+CASE_SENSITIVE_KEYS: Final = frozenset({"text", "method", "name"})
 """The keys of `Filter.keys` whose values contain names and texts of the peers, so that case matters."""
-FAILURES: Final = "has:failure"
+FAILURES_TERM: Final = "has:failure"
 
 
 class TrafficFilter:
@@ -40,22 +40,22 @@ class TrafficFilter:
         """
         self._screen, self._listing, self._marks = screen, listing, marks
         self._reading = screen.reading
-        self._only = parse(only).text if only else None
+        self._opening_filter = parse(only).text if only else None
         self.scan: Scan | None = None
         """The current filter; None if all rows are shown."""
         self._counts: dict[str, int] = {}
         """The numbers of rows that earlier filters selected, by filter."""
-        self._near: tuple[int, int] | None = None
+        self._cursor_goal: tuple[int, int] | None = None
         """The entry at the cursor before the filter, and the row nearest to it so far."""
 
     @property
     def text(self) -> str:
         """The current expression, or an empty text if all rows are shown."""
-        return self.scan.only.text if self.scan is not None else ""
+        return self.scan.row_filter.text if self.scan is not None else ""
 
     @property
     def _terms(self) -> tuple[str, ...]:
-        return self.scan.only.terms if self.scan is not None else ()
+        return self.scan.row_filter.terms if self.scan is not None else ()
 
     @property
     def is_searching(self) -> bool:
@@ -64,12 +64,12 @@ class TrafficFilter:
 
     # ---- what it selects
 
-    def begin(self) -> None:
+    def apply_opening_filter(self) -> None:
         """Apply the filter that the screen was opened with, if any."""
-        if self._only is not None:
-            self.select(self._only)
+        if self._opening_filter is not None:
+            self.apply(self._opening_filter)
 
-    def select(self, text: str) -> None:
+    def apply(self, text: str) -> None:
         """Show the rows that an expression selects, or all rows if it is empty."""
         self._screen.leave_box()
         if not text:
@@ -84,13 +84,13 @@ class TrafficFilter:
         listing = self._listing
         entry, is_following = listing.entry, listing.table.following and self._reading.is_live
         self.drop()
-        self.scan, listing.selected = scan, scan.rows
-        self._near = (entry, 0) if entry is not None and not is_following else None
+        self.scan, listing.selected_rows = scan, scan.rows
+        self._cursor_goal = (entry, 0) if entry is not None and not is_following else None
         listing.table.following = is_following
         listing.rows.is_exchanges = False
         listing.show(None)
-        self._screen.begin(scan.step, "scan")
-        self._show_nothing()
+        self._screen.start_thread(scan.step, "scan")
+        self._show_empty_text()
         self._screen.show_title()
 
     def _show_all(self) -> None:
@@ -98,21 +98,21 @@ class TrafficFilter:
         self.drop()
         self._listing.rows.is_exchanges = False
         self._listing.show(entry)
-        self._show_nothing()
+        self._show_empty_text()
         self._screen.show_title()
 
     def drop(self) -> None:
         """Drop the filter without redrawing the list."""
         self.stop()
-        self.scan, self._near, self._listing.selected = None, None, None
+        self.scan, self._cursor_goal, self._listing.selected_rows = None, None, None
 
     def stop(self) -> None:
         """Stop the search."""
-        self._screen.stop()
+        self._screen.stop_thread()
         if self.scan is not None:
             if self.scan.has_ended or not self.is_searching:
                 self._counts[self.text] = len(self.scan.rows)
-                if len(self._counts) > COUNTED:
+                if len(self._counts) > MAX_REMEMBERED_FILTERS:
                     del self._counts[next(iter(self._counts))]
             self.scan.close()
 
@@ -120,46 +120,46 @@ class TrafficFilter:
         """Undo the last term; returns False if there is none, or the screen was opened with it."""
         if self.scan is None or self._is_as_opened:
             return False
-        self.select(" ".join(self._terms[:-1]))
+        self.apply(" ".join(self._terms[:-1]))
         return True
 
     @property
     def _is_as_opened(self) -> bool:
         """Whether the screen was opened with this filter: then there is no earlier view to go back to."""
-        return self.scan is not None and self.text == self._only
+        return self.scan is not None and self.text == self._opening_filter
 
     def renew(self) -> None:
         """Show the rows that were found since the last call."""
         if self.scan is not None:
             self._listing.table.renew()
-            self._go_near()
-            self._show_nothing()
+            self._keep_cursor_near()
+            self._show_empty_text()
 
-    def _go_near(self) -> None:
+    def _keep_cursor_near(self) -> None:
         """Keep the cursor near the entry it was on before, until the user moves it or the nearest row is known."""
-        if self._near is None or self.scan is None or self._listing.is_sorted:
+        if self._cursor_goal is None or self.scan is None or self._listing.is_sorted:
             return
-        (entry, line), rows, table = self._near, self.scan.rows, self._listing.table
+        (entry, line), rows, table = self._cursor_goal, self.scan.rows, self._listing.table
         if table.cursor != line or not rows:
-            self._near = None if rows else self._near
+            self._cursor_goal = None if rows else self._cursor_goal
             return
         next_row = bisect_left(rows, entry)
         neighbours = [row for row in (next_row - 1, next_row) if 0 <= row < len(rows)]
         line = min(neighbours, key=lambda row: abs(rows[row] - entry))
-        self._near = (entry, line) if next_row == len(rows) and self._screen.is_working else None
+        self._cursor_goal = (entry, line) if next_row == len(rows) and self._screen.is_working else None
         table.go(line)
 
-    def _show_nothing(self) -> None:
+    def _show_empty_text(self) -> None:
         """If the filter selects nothing, show a message about that and about what Esc does."""
         scan = self.scan
-        if scan is None or scan.rows or self.is_searching or not scan.frames:
+        if scan is None or scan.rows or self.is_searching or not scan.frame_count:
             self._listing.show_nothing(())
             return
-        case_hint = "" if scan.only.keys.keys().isdisjoint(OF_CASE) else "case matters; "
-        spans = [Span("nothing matches ", "dim"), Span(scan.only.text, "accent"), Span(f"; {case_hint}", "dim")]
-        self._listing.show_nothing([*spans, Span(self._what_escape_shows(scan.only), "dim")])
+        case_hint = "" if scan.row_filter.keys.keys().isdisjoint(CASE_SENSITIVE_KEYS) else "case matters; "
+        spans = [Span("nothing matches ", "dim"), Span(scan.row_filter.text, "accent"), Span(f"; {case_hint}", "dim")]
+        self._listing.show_nothing([*spans, Span(self._escape_hint(scan.row_filter), "dim")])
 
-    def _what_escape_shows(self, expression: Filter) -> str:
+    def _escape_hint(self, expression: Filter) -> str:
         if self._is_as_opened:
             return "Esc goes back"
         earlier_text = " ".join(expression.terms[:-1])
@@ -168,23 +168,23 @@ class TrafficFilter:
 
     # ---- terms from a row
 
-    def turn_failures(self) -> None:
+    def toggle_failures(self) -> None:
         """Restrict the rows to errors and requests without a response, or undo this."""
-        if FAILURES in self._terms:
-            self.select(" ".join(term for term in self._terms if term != FAILURES))
+        if FAILURES_TERM in self._terms:
+            self.apply(" ".join(term for term in self._terms if term != FAILURES_TERM))
         else:
-            self._add(FAILURES)
+            self._add_term(FAILURES_TERM)
 
-    def _add(self, term: str) -> None:
+    def _add_term(self, term: str) -> None:
         """Restrict the rows by one more term."""
         terms = self._terms
         if term in terms:
             notify(self._screen.app, f"the filter already has {term}")
             return
         prefix = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{earlier_term} " for earlier_term in terms)
-        self.select(parse(f"{prefix}{term}").text)
+        self.apply(parse(f"{prefix}{term}").text)
 
-    def point(self, row_actions: RowActions, *, excludes: bool) -> None:
+    def restrict_by_row(self, row_actions: RowActions, *, excludes: bool) -> None:
         """Restrict the rows to those with a value of the row at the cursor, or to those without it."""
         is_exchange = self._listing.rows.is_exchanges
 
@@ -194,26 +194,26 @@ class TrafficFilter:
                 terms, problem = terms_of(self._reading, entry, answer), ""
             except OSError as error:
                 terms, problem = [], error.strerror or str(error)
-            self._screen.call_later(self._choose, terms, problem, excludes=excludes)
+            self._screen.call_later(self._choose_term, terms, problem, excludes=excludes)
 
-        row_actions.read(find_terms)
+        row_actions.run_on_row(find_terms)
 
-    def _choose(self, offered_terms: Sequence[Term], problem: str, *, excludes: bool) -> None:
+    def _choose_term(self, offered_terms: Sequence[FilterTerm], problem: str, *, excludes: bool) -> None:
         terms = [term._replace(text=f"not {term.text}") if excludes else term for term in offered_terms]
         terms = [term for term in terms if term.text not in self._terms]
         if not terms:
             notify(self._screen.app, problem or "no filter term fits this row", bad=bool(problem))
             return
         if len(terms) == 1:
-            self._add(terms[0].text)
+            self._add_term(terms[0].text)
             return
         choices = [
-            CopyForm(str(number), sanitise(term.text), term.text, term.about)
+            CopyForm(str(number), sanitise(term.text), term.text, term.subject)
             for number, term in enumerate(terms[:9], 1)
         ]
         label = "without" if excludes else "only"
-        self._screen.app.push_screen(ChoiceScreen(f"{label} …   Enter takes the first", choices), self._take)
+        self._screen.app.push_screen(ChoiceScreen(f"{label} …   Enter takes the first", choices), self._add_choice)
 
-    def _take(self, form: CopyForm | None) -> None:
+    def _add_choice(self, form: CopyForm | None) -> None:
         if form is not None:
-            self._add(form.text)
+            self._add_term(form.text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.tui.on_demand import OnDemandSequence
 from mcpproxy.wording.cells import fit, is_narrow, pieces
 from mcpproxy.wording.spans import Role, Span
 
@@ -17,13 +17,13 @@ MAX_TEXT_LINES: Final = 200_000
 """The maximum number of lines of one text."""
 MAX_TEXT_CHARS: Final = 8 << 20
 """The maximum number of characters of one text; the rest is in the raw bytes."""
-TAB: Final = 4
+TAB_WIDTH: Final = 4
 """The distance between tab stops, in cells."""
 
 _ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 _JSON: Final = len(_ROLES)
-_CONTINUES: Final = 0x80
-_HIDDEN: Final = r"▲ hidden characters are shown as escapes, such as \u202e"
+_CONTINUATION: Final = 0x80
+_HIDDEN_WARNING: Final = r"▲ hidden characters are shown as escapes, such as \u202e"
 _MEMBER: Final = re.compile(r'("(?:[^"\\]|\\.)*"): ')
 
 
@@ -31,7 +31,7 @@ class TextLimitReached(Exception):
     """The text has reached its limit of lines or characters."""
 
 
-class TextLines(OnDemand[Sequence[Span]]):
+class TextLines(OnDemandSequence[Sequence[Span]]):
     """The lines of a text, and the methods that write them."""
 
     def __init__(self, width: int) -> None:
@@ -46,7 +46,7 @@ class TextLines(OnDemand[Sequence[Span]]):
         self._texts: list[str] = []
         self._indents = bytearray()
         self._kinds = bytearray()
-        self._named: dict[int, int] = {}
+        self._label_sizes: dict[int, int] = {}
         """The length of the label, in characters, for each line that begins with one."""
         self._characters = 0
 
@@ -55,15 +55,15 @@ class TextLines(OnDemand[Sequence[Span]]):
 
     def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""
-        text, indent, kind = self._texts[at], " " * self._indents[at], self._kinds[at] & ~_CONTINUES
+        text, indent, kind = self._texts[at], " " * self._indents[at], self._kinds[at] & ~_CONTINUATION
         if len(text) > self.width:
             text = text.rstrip(" ")
-        label_size = self._named.get(at)
+        label_size = self._label_sizes.get(at)
         if label_size is not None:
             return (Span(indent), Span(text[:label_size], "accent"), Span(text[label_size:], _ROLES[kind]))
         if kind != _JSON:
             return (Span(indent), Span(text, _ROLES[kind]))
-        member = _MEMBER.match(text) if not self._kinds[at] & _CONTINUES else None
+        member = _MEMBER.match(text) if not self._kinds[at] & _CONTINUATION else None
         if member is None:
             return (Span(indent), Span(text))
         return (Span(indent), Span(member[1], "accent"), Span(text[member.end(1) :]))
@@ -76,9 +76,9 @@ class TextLines(OnDemand[Sequence[Span]]):
         """The indentation of a line, in cells."""
         return self._indents[at]
 
-    def continues(self, at: int) -> bool:
+    def is_continuation(self, at: int) -> bool:
         """Whether a line continues the line above."""
-        return bool(self._kinds[at] & _CONTINUES)
+        return bool(self._kinds[at] & _CONTINUATION)
 
     # ---- writing
 
@@ -88,9 +88,9 @@ class TextLines(OnDemand[Sequence[Span]]):
         Raises:
             TextLimitReached: there is no room for it.
         """
-        self._put(text, _ROLES.index(role), indent, indent + 2)
+        self._write_wrapped(text, _ROLES.index(role), indent, indent + 2)
 
-    def labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
+    def write_labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
         """Write a foreign label and a foreign text in one line.
 
         Raises:
@@ -98,10 +98,10 @@ class TextLines(OnDemand[Sequence[Span]]):
         """
         number = len(self._texts)
         label = self._safe(label)
-        self._put(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, indent + 2)
-        self._named[number] = min(len(label), len(self._texts[number]))
+        self._write_wrapped(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, indent + 2)
+        self._label_sizes[number] = min(len(label), len(self._texts[number]))
 
-    def foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:
+    def write_foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:
         """Write foreign text with its line ends.
 
         Raises:
@@ -109,34 +109,34 @@ class TextLines(OnDemand[Sequence[Span]]):
         """
         kind = _ROLES.index(role)
         for line in _split(text):
-            self._put(self._safe(line), kind, indent, indent)
+            self._write_wrapped(self._safe(line), kind, indent, indent)
 
-    def json_line(self, text: str, indent: int = 0) -> None:
+    def write_json_line(self, text: str, indent: int = 0) -> None:
         """Write a line of JSON that is sanitised already.
 
         Raises:
             TextLimitReached: there is no room for it.
         """
-        self._put(text, _JSON, indent, indent + 2)
+        self._write_wrapped(text, _JSON, indent, indent + 2)
 
-    def exact(self, text: str) -> None:
+    def write_unlimited(self, text: str) -> None:
         """Write a line that is sanitised already, broken where it reaches the width; no limit applies."""
         kind = 0
         for piece in pieces(text, self.width):
             self._texts.append(piece)
             self._indents.append(0)
             self._kinds.append(kind)
-            kind = _CONTINUES
+            kind = _CONTINUATION
 
-    def warn(self) -> None:
+    def insert_warning(self) -> None:
         """Insert a warning as the first line if the text contains invisible characters."""
         if self.has_hidden:
-            self._texts.insert(0, fit(_HIDDEN, self.width))
+            self._texts.insert(0, fit(_HIDDEN_WARNING, self.width))
             self._indents.insert(0, 0)
             self._kinds.insert(0, _ROLES.index("bad"))
-            self._named = {number + 1: size for number, size in self._named.items()}
+            self._label_sizes = {number + 1: size for number, size in self._label_sizes.items()}
 
-    def cut(self) -> None:
+    def write_cut_notice(self) -> None:
         """Add a line that refers to the raw text for the rest."""
         self._texts.append("… more: see raw")
         self._indents.append(0)
@@ -144,12 +144,12 @@ class TextLines(OnDemand[Sequence[Span]]):
 
     def _safe(self, line: str) -> str:
         if "\t" in line:
-            line = line.expandtabs(TAB)
+            line = line.expandtabs(TAB_WIDTH)
         safe = sanitise(line, None)
         self.has_hidden = self.has_hidden or safe != line
         return safe
 
-    def _put(self, text: str, kind: int, indent: int, hanging: int) -> None:
+    def _write_wrapped(self, text: str, kind: int, indent: int, hanging: int) -> None:
         max_indent = self.width // 2
         indent, hanging = min(indent, max_indent), min(hanging, max_indent)
         self._characters += len(text)
@@ -161,7 +161,7 @@ class TextLines(OnDemand[Sequence[Span]]):
             self._texts.append(piece)
             self._indents.append(indent)
             self._kinds.append(kind)
-            kind, indent = kind | _CONTINUES, hanging
+            kind, indent = kind | _CONTINUATION, hanging
 
 
 def _split(text: str) -> Iterator[str]:

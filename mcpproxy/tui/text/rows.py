@@ -25,7 +25,7 @@ def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
     item = reading.index.read_item(row) if reading.index.entry(row).size <= MAX_FORMATTED_FRAME_BYTES else None
     writer = MessageWriter(width)
     if isinstance(item, Frame):
-        is_whole = reading.joined_to(row) is None
+        is_whole = reading.last_joined_row(row) is None
         frames = (item,) if is_whole else message_at(reading, row, item).frames
         write_frame(writer, raw_of(frames))
     elif isinstance(item, Record):
@@ -36,5 +36,5 @@ def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
             write_record(writer, item)
     else:
         return None
-    writer.lines.warn()
+    writer.lines.insert_warning()
     return writer

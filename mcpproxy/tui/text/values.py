@@ -6,7 +6,7 @@ from typing import Any, Final
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.exact_json import Pairs, name_text, scalar, value_lines
 
-STEP: Final = 2
+INDENT: Final = 2
 """The number of cells by which nested values are indented."""
 
 
@@ -28,19 +28,19 @@ def write_value(lines: TextLines, value: Any, indent: int = 0, *, in_full: bool 
         inner_indent, label, inner = item
         if label is not None:
             if not (isinstance(inner, list) and inner) and not (isinstance(inner, str) and "\n" in inner):
-                lines.labelled(label, scalar(inner), inner_indent)
+                lines.write_labelled(label, scalar(inner), inner_indent)
                 continue
-            lines.labelled(label, "", inner_indent)
-            inner_indent += STEP
+            lines.write_labelled(label, "", inner_indent)
+            inner_indent += INDENT
         if isinstance(inner, list) and inner:
-            levels.append(_inside(inner_indent, inner, in_full=in_full))
+            levels.append(_nested_items(inner_indent, inner, in_full=in_full))
         elif isinstance(inner, str):
-            lines.foreign(inner, inner_indent)
+            lines.write_foreign(inner, inner_indent)
         else:
             lines.write_line(scalar(inner), "plain", inner_indent)
 
 
-def _inside(indent: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[int, str | None, Any]]:
+def _nested_items(indent: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[int, str | None, Any]]:
     if not isinstance(value, Pairs):
         yield from ((indent, "-", inner) for inner in value)
         return
@@ -50,4 +50,4 @@ def _inside(indent: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[i
 def write_json(lines: TextLines, value: Any, indent: int = 0) -> None:
     """Write a value as indented JSON."""
     for depth, text in value_lines(value):
-        lines.json_line(text, indent + STEP * depth)
+        lines.write_json_line(text, indent + INDENT * depth)

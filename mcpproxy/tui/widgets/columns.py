@@ -18,7 +18,7 @@ class Column:
     title: str
     width: int
     """The width in cells; for a stretching column, the minimum."""
-    right: bool = False
+    is_right_aligned: bool = False
     """Whether the text is right-aligned."""
     stretch: int = 0
     """The column's share of the remaining room, relative to the other columns; 0 if it does not stretch."""
@@ -32,9 +32,9 @@ class TableLine:
 
     cells: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     """The content of each cell, by the name of its column."""
-    wide: str = ""
+    wide_column: str = ""
     """The column whose text extends to the end of the row."""
-    spills: str = ""
+    spilling_column: str = ""
     """The column whose text extends over the empty cells after it."""
 
 
@@ -43,7 +43,7 @@ class TableRows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def want(self, first: int, last: int) -> None:
+    def prefetch(self, first: int, last: int) -> None:
         """Announces that the rows from `first` to before `last` are about to be requested."""
 
     def line(self, row: int) -> TableLine:
@@ -59,7 +59,7 @@ class MemoryRows(Generic[T]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def want(self, first: int, last: int) -> None:
+    def prefetch(self, first: int, last: int) -> None:
         """Do nothing: all rows are in memory."""
 
     def at(self, row: int) -> T | None:
@@ -94,13 +94,13 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
     return column_widths
 
 
-def spread(columns: Sequence[tuple[Column, int]], line: TableLine, gap: int = 1) -> Iterator[tuple[Column, int]]:
+def line_layout(columns: Sequence[tuple[Column, int]], line: TableLine, gap: int = 1) -> Iterator[tuple[Column, int]]:
     """Yields the columns of a line and their widths; the spilling column extends over the empty ones after it."""
     later_columns = deque(columns)
     while later_columns:
         column, width = later_columns.popleft()
         while (
-            column.name == line.spills
+            column.name == line.spilling_column
             and later_columns
             and not any(span.text for span in line.cells.get(later_columns[0][0].name, ()))
         ):

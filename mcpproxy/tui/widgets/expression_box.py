@@ -17,7 +17,7 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.spans import Span
 
-SUGGESTIONS: Final = 300
+MAX_SUGGESTIONS_WIDTH: Final = 300
 """The maximum width of Tab's suggestions, in cells."""
 
 
@@ -47,12 +47,12 @@ class ExpressionBox(Vertical):
         super().__init__()
         self._reading = reading
         self._line = FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
-        self._wrong = SafeText(id="wrong")
-        self._suggested = ""
+        self._message_box = SafeText(id="wrong")
+        self._suggested_for = ""
 
     def compose(self) -> ComposeResult:
         """The line, and the message about it."""
-        yield self._wrong
+        yield self._message_box
         yield self._line
 
     @property
@@ -66,42 +66,44 @@ class ExpressionBox(Vertical):
 
     def close(self) -> None:
         """Hide the box."""
-        self._line.display = self._wrong.display = False
+        self._line.display = self._message_box.display = False
 
     def complete(self) -> None:
         """Complete the term before the cursor."""
-        term, completion = filter_completion(self._line.before, self._reading.kinds.all)
+        term, completion = filter_completion(self._line.text_before_cursor, self._reading.kinds.all)
         if completion is not None and completion.text != term:
             self._line.complete(term, completion.text)
         if completion is not None and completion.options:
-            self._wrong.show([Span(fit("  ".join(map(sanitise, completion.options)), SUGGESTIONS), "dim")])
-            self._wrong.display = True
-            self._suggested = self._line.value
+            self._message_box.show(
+                [Span(fit("  ".join(map(sanitise, completion.options)), MAX_SUGGESTIONS_WIDTH), "dim")]
+            )
+            self._message_box.display = True
+            self._suggested_for = self._line.value
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         # An error in the unfinished expression does not hide Tab's suggestions.
-        if event.value != self._suggested:
-            self._suggested = ""
-            self._is_right(event.value)
+        if event.value != self._suggested_for:
+            self._suggested_for = ""
+            self._check(event.value)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         text = event.value.strip()
-        if self._is_right(text):
+        if self._check(text):
             self._line.remember(text)
             self.post_message(self.Entered(text))
 
-    def _is_right(self, text: str) -> bool:
+    def _check(self, text: str) -> bool:
         """Check an expression, and show where it is wrong; returns whether it is valid."""
         try:
             if text.strip():
                 parse(text)
         except FilterError as error:
-            self._wrong.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
-            self._wrong.display = True
+            self._message_box.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
+            self._message_box.display = True
             return False
-        self._wrong.display = False
+        self._message_box.display = False
         return True

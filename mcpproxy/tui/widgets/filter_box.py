@@ -12,7 +12,7 @@ from mcpproxy.history import filters_of, remember_filter
 from mcpproxy.sanitise import sanitise
 
 MAX_INPUT_CHARS: Final = 4096
-REMEMBERED: Final = 50
+MAX_HISTORY_ENTRIES: Final = 50
 
 
 class LineBox(Input):
@@ -77,19 +77,21 @@ class FilterBox(LineBox):
             id: the id of the widget.
         """
         super().__init__(placeholder, is_edited=is_edited, id=id)
-        self._of = of
-        self.history: deque[str] = deque(maxlen=REMEMBERED)
+        self._history_name = of
+        self.history: deque[str] = deque(maxlen=MAX_HISTORY_ENTRIES)
         """Earlier expressions, the newest first."""
-        self._at = -1
+        self._history_position = -1
 
     def on_mount(self) -> None:
         """Load the history."""
-        if self._of:
-            self.history.extend(text[:MAX_INPUT_CHARS] for text in reversed(filters_of(self._of)[-REMEMBERED:]))
+        if self._history_name:
+            self.history.extend(
+                text[:MAX_INPUT_CHARS] for text in reversed(filters_of(self._history_name)[-MAX_HISTORY_ENTRIES:])
+            )
 
     def open(self, text: str = "") -> None:
         """Show the box with a text, and give it the focus."""
-        self._at = -1
+        self._history_position = -1
         super().open(text)
 
     def remember(self, text: str) -> None:
@@ -98,11 +100,11 @@ class FilterBox(LineBox):
             self.history.remove(text)
         if text:
             self.history.appendleft(text)
-            if self._of:
-                remember_filter(self._of, text)
+            if self._history_name:
+                remember_filter(self._history_name, text)
 
     @property
-    def before(self) -> str:
+    def text_before_cursor(self) -> str:
         """The text up to the cursor."""
         return self.value[: self.cursor_position]
 
@@ -114,8 +116,8 @@ class FilterBox(LineBox):
 
     def action_earlier(self, by: int) -> None:
         """Show the previous or next expression."""
-        position = self._at + by
+        position = self._history_position + by
         if -1 <= position < len(self.history):
-            self._at = position
+            self._history_position = position
             self.value = sanitise(self.history[position], MAX_INPUT_CHARS) if position >= 0 else ""
             self.cursor_position = len(self.value)

@@ -19,15 +19,15 @@ from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span
 
-ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
+ALWAYS_SHOWN_ACTIONS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
 """The actions whose keys are always shown, even on a narrow line, and are at its end, in this order."""
-FIRST: Final = ("choose", "run", "filter", "find")
+FIRST_ACTIONS: Final = ("choose", "run", "filter", "find")
 """The actions whose keys come first, in this order."""
-NEXT: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
+NEXT_ACTIONS: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
 """The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""
-LAST: Final = ("mark", "copy", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
-"""The actions whose keys come last, before those of `ALWAYS`. The keys of actions in none of these lists come before
-them, in the order in which they are bound."""
+LAST_ACTIONS: Final = ("mark", "copy", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
+"""The actions whose keys come last, before those of `ALWAYS_SHOWN_ACTIONS`. The keys of actions in none of these lists
+come before them, in the order in which they are bound."""
 
 
 class _Key(NamedTuple):
@@ -66,7 +66,7 @@ class Foot(Widget):
         """Create the line without keys; the screen adds them when it knows them."""
         super().__init__()
         self._keys: Sequence[_Key] = ()
-        self._pointed: _Key | None = None
+        self._hovered_key: _Key | None = None
         """The key under the mouse pointer."""
         self._is_stale = False
 
@@ -98,8 +98,8 @@ class Foot(Widget):
 
     def _renew(self) -> None:
         self._is_stale = False
-        if self.is_attached and (keys := self._fitting()) != self._keys:
-            self._keys, self._pointed = keys, None
+        if self.is_attached and (keys := self._fitting_keys()) != self._keys:
+            self._keys, self._hovered_key = keys, None
             self.refresh()
 
     # ---- drawing
@@ -111,7 +111,7 @@ class Foot(Widget):
         cells_left = width
         for key in self._keys:
             style, key_style = base, self.get_component_rich_style("foot--key", partial=True)
-            if key is self._pointed:
+            if key is self._hovered_key:
                 style += self.get_component_rich_style("foot--hover", partial=True)
             if key.is_disabled:
                 style += self.get_component_rich_style("foot--disabled", partial=True)
@@ -126,7 +126,7 @@ class Foot(Widget):
 
     # ---- the mouse
 
-    def _at(self, x: int) -> _Key | None:
+    def _key_at(self, x: int) -> _Key | None:
         """The key at a cell of the line, or None if there is none."""
         for key in self._keys:
             size = cells(key.text)
@@ -139,25 +139,25 @@ class Foot(Widget):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Run the action of the key that was clicked."""
-        key = self._at(event.x)
+        key = self._key_at(event.x)
         if key is not None:
             self.app.simulate_key(key.key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Highlight the key that a click would press."""
-        self._point(self._at(event.x))
+        self._highlight(self._key_at(event.x))
 
     def on_leave(self) -> None:
         """Highlight no key."""
-        self._point(None)
+        self._highlight(None)
 
-    def _point(self, key: _Key | None) -> None:
-        if key is not self._pointed:
-            self._pointed = key
+    def _highlight(self, key: _Key | None) -> None:
+        if key is not self._hovered_key:
+            self._hovered_key = key
             self.styles.pointer = "default" if key is None else "pointer"
             self.refresh()
 
-    def _fitting(self) -> Sequence[_Key]:
+    def _fitting_keys(self) -> Sequence[_Key]:
         keys: dict[str, _Key] = {}
         is_typing = isinstance(self.screen.focused, Input | Editor)
         for _, binding, is_enabled, _ in self.screen.active_bindings.values():
@@ -178,9 +178,9 @@ class Foot(Widget):
 def _rank(key: _Key) -> int:
     """The priority of a key in the line; the lowest number is the first to get room."""
     action = key.action.partition("(")[0]
-    order = (*ALWAYS, *FIRST, *NEXT, "", *LAST)
+    order = (*ALWAYS_SHOWN_ACTIONS, *FIRST_ACTIONS, *NEXT_ACTIONS, "", *LAST_ACTIONS)
     return order.index(action if action in order else "")
 
 
 def _is_always(key: _Key) -> bool:
-    return key.action in ALWAYS
+    return key.action in ALWAYS_SHOWN_ACTIONS

@@ -15,11 +15,11 @@ def test_a_note_is_told_once_and_again_if_it_has_changed() -> None:
     for _ in range(2):
         notes.add("carried", 1, 5, None)
         notes.add("cancelled", 1, 5)
-    assert notes.news() == [{"note": ["carried", 1, 5, None]}, {"note": ["cancelled", 1, 5]}]
+    assert notes.take_news() == [{"note": ["carried", 1, 5, None]}, {"note": ["cancelled", 1, 5]}]
     notes.add("carried", 1, 5, None)
     notes.add("carried", 1, 6, 9)
-    assert notes.news() == [{"note": ["carried", 1, 6, 9]}]
-    assert (notes.has("carried", 1), notes.has("cancels", 1), notes.news()) == (True, False, [])
+    assert notes.take_news() == [{"note": ["carried", 1, 6, 9]}]
+    assert (notes.has("carried", 1), notes.has("cancels", 1), notes.take_news()) == (True, False, [])
 
 
 def test_notes_of_each_sort_are_bounded_and_what_is_left_out_is_told(

@@ -16,11 +16,11 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from analysis.store.cache import private_folder, sweep
+from analysis.store.cache import private_folder, remove_abandoned_folders
 from analysis.store.open import CaptureState, deduplicate
 from analysis.store.values import text, wall
 from captures.errors import CaptureError, NotACapture
-from captures.identity import capture_id, place_id
+from captures.identity import capture_id, id_of_location
 from captures.listing import find_captures
 from captures.paths import SUFFIX, segment_of, segment_path
 from captures.reader import Capture
@@ -29,7 +29,7 @@ from mcpproxy.shipping.opening import SCHEMES
 if TYPE_CHECKING:
     from mcpproxy.shipping.bucket import Bucket
 
-_HEADS: Final = (1 << 16, 1 << 20)
+_HEAD_SIZES: Final = (1 << 16, 1 << 20)
 """The numbers of bytes at the start of an object that are searched for its first record before all of it is fetched."""
 _AT_ONCE: Final = 16
 """The maximum number of headers that are requested at the same time."""
@@ -45,7 +45,7 @@ class StorageUnreachable(Exception):
 class RemoteCapture:
     """A capture, or files that only look like one."""
 
-    shown: str
+    location: str
     """The path or URL of its first segment that exists."""
     files: tuple[tuple[int, str], ...]
     """The number and the path or URL of each segment; for a local capture, only the given one, as more may appear."""
@@ -53,7 +53,7 @@ class RemoteCapture:
     """The value of the column `capture`; None if the capture cannot be read."""
     day: date | None = None
     server: str | None = None
-    refused: str | None = None
+    refusal: str | None = None
     """Why the capture cannot be read; None if it can."""
     size: int = 0
     """The size of all segments, in bytes; 0 if the capture cannot be read."""
@@ -66,13 +66,13 @@ class _Object(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
+class _CaptureHead:
     """A capture in a store, as described by its header."""
 
     url: str
     segments: tuple[tuple[int, _Object], ...]
     header: Capture | None
-    refused: str | None = None
+    refusal: str | None = None
 
     @property
     def size(self) -> int:
@@ -84,7 +84,7 @@ def is_url(path: str) -> bool:
     return path.partition("://")[0] in SCHEMES
 
 
-def plan(path: str) -> list[RemoteCapture]:
+def plan_captures(path: str) -> list[RemoteCapture]:
     """Returns all captures at a location, without copies, in an order that depends on names alone.
 
     Args:
@@ -97,13 +97,13 @@ def plan(path: str) -> list[RemoteCapture]:
     scheme, has_scheme, _ = path.partition("://")
     if has_scheme and scheme not in (*SCHEMES, "file"):
         raise NotACapture(f"cannot read {path}: captures are in folders, s3://, gs:// and az://, not in {scheme}://")
-    captures = _remote(path) if is_url(path) else _local(Path(path.removeprefix("file://")))
+    captures = _remote_captures(path) if is_url(path) else _local_captures(Path(path.removeprefix("file://")))
     if not captures:
         raise NotACapture(f"no captures in {path}")
-    return sorted(captures, key=lambda capture: capture.shown)
+    return sorted(captures, key=lambda capture: capture.location)
 
 
-def described(capture: Capture) -> dict[str, Any]:
+def header_columns(capture: Capture) -> dict[str, Any]:
     """The values of the columns `day` and `server`, from the header of a capture."""
     header = capture.header.members
     wall_ns = wall(header.get("wall_ns"))
@@ -115,13 +115,13 @@ def described(capture: Capture) -> dict[str, Any]:
 def task_folder() -> Iterator[Path]:
     """Yields a private folder for one task, and deletes it afterwards; first deletes the folders of killed tasks."""
     root = Path(tempfile.gettempdir())
-    sweep(root, _PRIVATE)
+    remove_abandoned_folders(root, _PRIVATE)
     with private_folder(root, _PRIVATE) as folder:
         yield folder
 
 
 @contextmanager
-def fetched(capture: RemoteCapture, folder: Path) -> Iterator[Path]:
+def local_copy(capture: RemoteCapture, folder: Path) -> Iterator[Path]:
     """Yields the first file of a capture; a copy from an object store is deleted afterwards.
 
     Args:
@@ -132,8 +132,8 @@ def fetched(capture: RemoteCapture, folder: Path) -> Iterator[Path]:
         StorageUnreachable: this machine cannot read the file, though the driver could.
         CannotShip: the object store cannot be read.
     """
-    if not is_url(capture.shown):
-        path = Path(capture.shown)
+    if not is_url(capture.location):
+        path = Path(capture.location)
         try:
             with path.open("rb"):
                 pass
@@ -156,7 +156,7 @@ def fetched(capture: RemoteCapture, folder: Path) -> Iterator[Path]:
 # ---- folders
 
 
-def _local(root: Path) -> list[RemoteCapture]:
+def _local_captures(root: Path) -> list[RemoteCapture]:
     if not root.exists():
         raise NotACapture(f"no captures in {root}: it does not exist")
     distinct = deduplicate(find_captures(root) if root.is_dir() else [root])
@@ -168,8 +168,8 @@ def _place(path: Path, state: CaptureState | None, refused: str | None = None) -
     location = os.path.realpath(path)
     files = ((1, location),)
     if state is None:
-        return RemoteCapture(location, files, refused=refused)
-    return RemoteCapture(location, files, state.source.id, **described(state.capture), size=state.size)
+        return RemoteCapture(location, files, refusal=refused)
+    return RemoteCapture(location, files, state.source.id, **header_columns(state.capture), size=state.size)
 
 
 # ---- object stores
@@ -183,7 +183,7 @@ def _opened(url: str) -> "tuple[Bucket, str]":
     return Bucket(folder), name
 
 
-def _remote(url: str) -> list[RemoteCapture]:
+def _remote_captures(url: str) -> list[RemoteCapture]:
     from mcpproxy.shipping.bucket import Bucket
 
     url, stem = url.rstrip("/"), None
@@ -201,33 +201,33 @@ def _remote(url: str) -> list[RemoteCapture]:
             tuple(sorted(capture_segments)) for _, capture_segments in sorted(segments.items())
         )
         heads = list(pool.map(lambda item: _head(bucket, item[1], folder / f"{item[0]}{SUFFIX}"), numbered_segments))
-    return list(_settled(bucket, heads))
+    return list(_distinct_captures(bucket, heads))
 
 
-def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: Path) -> _Head:
+def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: Path) -> _CaptureHead:
     """The capture as its header describes it; only its first bytes are fetched, unless they contain no record."""
     first_object = segments[0][1]
-    url = f"{bucket.shown}/{first_object.name}"
-    for count in (*(count for count in _HEADS if count < first_object.size), first_object.size):
-        data = bucket.head(first_object.name, count) if count else b""
+    url = f"{bucket.display_name}/{first_object.name}"
+    for count in (*(count for count in _HEAD_SIZES if count < first_object.size), first_object.size):
+        data = bucket.read_start(first_object.name, count) if count else b""
         if data is None:
             raise StorageUnreachable(f"cannot read {url}: it was deleted in the meantime")
         scratch.write_bytes(data)
         try:
-            return _Head(url, segments, Capture(scratch))
+            return _CaptureHead(url, segments, Capture(scratch))
         except CaptureError as error:
             refusal = str(error).replace(str(scratch), url)
         finally:
             scratch.unlink()
-    return _Head(url, segments, None, refusal)
+    return _CaptureHead(url, segments, None, refusal)
 
 
-def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[RemoteCapture]:
+def _distinct_captures(bucket: "Bucket", heads: list[_CaptureHead]) -> Iterator[RemoteCapture]:
     """Yields the captures that count, each with its id, by the rules of `analysis.store.open.deduplicate`."""
-    heads_by_id: dict[str, list[_Head]] = {}
+    heads_by_id: dict[str, list[_CaptureHead]] = {}
     for head in heads:
         if head.header is None:
-            yield RemoteCapture(head.url, _files(bucket, head), refused=head.refused)
+            yield RemoteCapture(head.url, _files(bucket, head), refusal=head.refusal)
             continue
         distinct_heads = heads_by_id.setdefault(_id(head), [])
         if not any(_is_copy(bucket, head, other_head) for other_head in distinct_heads):
@@ -236,26 +236,32 @@ def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[RemoteCapture]:
     for id_, distinct_heads in heads_by_id.items():
         largest = max(distinct_heads, key=lambda head: head.size)
         for other_head in distinct_heads:
-            own_id = id_ if other_head is largest else place_id(other_head.url, taken_ids)
+            own_id = id_ if other_head is largest else id_of_location(other_head.url, taken_ids)
             taken_ids.add(own_id)
             assert other_head.header is not None
             yield RemoteCapture(
-                other_head.url, _files(bucket, other_head), own_id, **described(other_head.header), size=other_head.size
+                other_head.url,
+                _files(bucket, other_head),
+                own_id,
+                **header_columns(other_head.header),
+                size=other_head.size,
             )
 
 
-def _files(bucket: "Bucket", head: _Head) -> tuple[tuple[int, str], ...]:
-    return tuple((number, f"{bucket.shown}/{segment.name}") for number, segment in head.segments)
+def _files(bucket: "Bucket", head: _CaptureHead) -> tuple[tuple[int, str], ...]:
+    return tuple((number, f"{bucket.display_name}/{segment.name}") for number, segment in head.segments)
 
 
-def _id(head: _Head) -> str:
+def _id(head: _CaptureHead) -> str:
     """The id in the header, or else one derived from the URL, because the path of a local copy differs each time."""
     assert head.header is not None
     header_id = head.header.header.members.get("capture")
-    return header_id if isinstance(header_id, str) and capture_id(head.header) == header_id else place_id(head.url)
+    return (
+        header_id if isinstance(header_id, str) and capture_id(head.header) == header_id else id_of_location(head.url)
+    )
 
 
-def _is_copy(bucket: "Bucket", head: _Head, other: _Head) -> bool:
+def _is_copy(bucket: "Bucket", head: _CaptureHead, other: _CaptureHead) -> bool:
     """Whether two captures have the same bytes; reads their objects only if sizes and tags do not decide it."""
     if [object_.size for _, object_ in head.segments] != [object_.size for _, object_ in other.segments]:
         return False
@@ -270,6 +276,8 @@ def _digest(bucket: "Bucket", object_: _Object) -> bytes:
     with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder:
         file = folder / "object"
         if not bucket.fetch(object_.name, file):
-            raise StorageUnreachable(f"cannot read {bucket.shown}/{object_.name}: it was deleted in the meantime")
+            raise StorageUnreachable(
+                f"cannot read {bucket.display_name}/{object_.name}: it was deleted in the meantime"
+            )
         with file.open("rb") as stream:
             return file_digest(stream, "sha256").digest()
