@@ -214,7 +214,7 @@ def test_a_child_that_lies_or_breaks_off_is_no_answer(monkeypatch: pytest.Monkey
     worker = Worker()
     for number, lie in enumerate(LIES, 1):
         code = f"import os, sys; lie = {lie[:100]!r}; os.write(1, lie + b'x' * ({len(lie)} - len(lie)))"
-        monkeypatch.setattr(child_process, "_BOOT", f"{code}; os.close(1); os.read(0, 1)")
+        monkeypatch.setattr(child_process, "_BOOT_CODE", f"{code}; os.close(1); os.read(0, 1)")
         assert worker.ask("7", b"{}", b"1") is None, lie[:100]
         assert worker.deaths == number
 

@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache folder of this test, which does not exist yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
-    monkeypatch.setattr(cache, "SMALLEST", SMALLEST)
+    monkeypatch.setattr(cache, "MIN_CAPTURE_BYTES", SMALLEST)
     return tmp_path / "cache/mcpproxy/sql"
 
 
@@ -76,7 +76,7 @@ def filled(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("filled") / "cache"
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("XDG_CACHE_HOME", str(place))
-        changed.setattr(cache, "SMALLEST", SMALLEST)
+        changed.setattr(cache, "MIN_CAPTURE_BYTES", SMALLEST)
         sources([original])
     return place
 

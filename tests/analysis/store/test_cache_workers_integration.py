@@ -30,7 +30,7 @@ MEMORY = 2 << 30
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
-    monkeypatch.setattr(cache, "SMALLEST", WORTH)
+    monkeypatch.setattr(cache, "MIN_CAPTURE_BYTES", WORTH)
     return tmp_path / "cache"
 
 
@@ -114,7 +114,7 @@ def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Pa
 
 def test_all_is_answered_though_every_worker_dies(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_workers, "BYTES_PER_PROCESS", WORTH)
-    monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
+    monkeypatch.setattr(child_process, "_BOOT_CODE", "import os; os._exit(3)")
     found = sources(captures)
     assert [frames_in(one.database) for one in found.readable] == [2 * (CALLS + number) for number in range(CAPTURES)]
 
@@ -133,7 +133,7 @@ def noisy(*given, **named):
 cache.store = noisy
 cache_workers.main()
 """
-    monkeypatch.setattr(child_process, "_BOOT", noise)
+    monkeypatch.setattr(child_process, "_BOOT_CODE", noise)
     made = list(create_files(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY))
     assert sorted(frames_in(one.file) for one in made) == [2 * (CALLS + number) for number in range(CAPTURES)]
 

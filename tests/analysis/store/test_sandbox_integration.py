@@ -92,7 +92,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
         changed.setenv("TMPDIR", str(root / "tmp"))
         changed.setenv("JAIL_SECRET", MARK)
         changed.chdir(root / "here")
-        changed.setattr(cache, "SMALLEST", 0)
+        changed.setattr(cache, "MIN_CAPTURE_BYTES", 0)
         yield Ground(root)
 
 
@@ -373,7 +373,7 @@ def test_settings_and_kernel_hold_without_each_other(
 ) -> None:
     """No file is written, read or loaded with one protection missing; the kernel's alone lets folders be created."""
     without = f"import analysis.store.sandbox.child as c; c.{broken} = lambda *_, **__: None; c.main()"
-    monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {without}")
+    monkeypatch.setattr(child_process, "_BOOT_CODE", f"import sys; sys.path[:] = sys.argv[2:]; {without}")
     before = ground.state()
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
         for attack in [*WRITES, *DATABASES, *READS, *CODE]:
@@ -629,7 +629,7 @@ def test_a_capture_that_is_gone_is_told_and_the_others_are_asked(ground: Ground,
 
 def test_a_sandbox_that_cannot_be_set_up_says_why(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
     broken = "import analysis.store.sandbox.child as c; c._lock = lambda _: 1 / 0; c.main()"
-    monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {broken}")
+    monkeypatch.setattr(child_process, "_BOOT_CODE", f"import sys; sys.path[:] = sys.argv[2:]; {broken}")
     with pytest.raises(QueryError, match="division by zero"):
         Sandbox(ground.found)
 
@@ -868,7 +868,7 @@ os.read(0, 1)
 
 def test_a_child_that_lies_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     for lie, code in LIES.items():
-        monkeypatch.setattr(child_process, "_BOOT", LIAR % code)
+        monkeypatch.setattr(child_process, "_BOOT_CODE", LIAR % code)
         with Sandbox([]) as own:
             with pytest.raises(QueryError) as caught:
                 rows(own, "select 1")
@@ -884,7 +884,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def test_a_child_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_BOOT", STOPPED)
+    monkeypatch.setattr(child_process, "_BOOT_CODE", STOPPED)
     monkeypatch.setattr(parent, "GRACE_S", 0.1)
     with Sandbox([], limits=Limits(timeout_s=0.1)) as own:
         with pytest.raises(QueryError, match=r"stopped after 0\.1 s") as caught:

@@ -85,7 +85,7 @@ def test_no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
 
 def test_all_is_found_though_no_worker_starts(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     alone = by_capture(captures[:5], CheckOptions(), 0)
-    monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
+    monkeypatch.setattr(child_process, "_BOOT_CODE", "import os; os._exit(3)")
     assert by_capture(captures[:5], CheckOptions(), 2) == alone
     assert in_shares(DEMO, CheckOptions(), 2) == all_of(examine_capture(DEMO, CheckOptions()))
 

@@ -223,7 +223,7 @@ def test_damage_is_damage_where_nothing_was_closed(name: str, tmp_path: Path) ->
 def test_rules_are_not_asked_about_large_captures(
     capture: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "QUICK", 10)
+    monkeypatch.setattr(command, "MAX_CHECKED_BYTES", 10)
     assert command.run([str(capture)]) == 0
     assert "the rules did not run" in capsys.readouterr().out
     assert command.run(["--findings", str(capture)]) == 0

@@ -211,7 +211,7 @@ def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch:
     reading, waiting = indexed(captured(tmp_path)), Reading(tmp_path / "library/20261121T101502Z-4f2a.mcpcap")
     count = len(reading.index)
     last_seq = reading.index.entry(count - 1).seq
-    monkeypatch.setattr(conversation_module, "NOTED", 10)
+    monkeypatch.setattr(conversation_module, "MAX_NOTES_PER_SORT", 10)
     monkeypatch.setattr(columns_module, "MAX_COLUMN_WORDS", 10)
     monkeypatch.setattr(reading_module, "MAX_WAITING_BATCH_BYTES", 10 * reading_module.BATCH_OVERHEAD_BYTES)
     for number in range(10):
@@ -323,7 +323,7 @@ def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: p
 
 
 def test_rules_that_fall_behind_a_live_capture_go_on_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LAG_S", -1.0)
+    monkeypatch.setattr(worker, "MAX_LAG_S", -1.0)
     monkeypatch.setattr(worker, "STEP", 1 << 9)
     made, known = CaptureFile(tmp_path / "x.mcpcap"), lines(ODD)
     for line in known[:-8]:

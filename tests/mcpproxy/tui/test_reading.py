@@ -446,8 +446,8 @@ def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch
 
 
 def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_filler, "SPANNING", 2)
-    monkeypatch.setattr(reading_module, "SPANNING", 2)
+    monkeypatch.setattr(column_filler, "MAX_SPANNING_MESSAGES", 2)
+    monkeypatch.setattr(reading_module, "MAX_SPANNING_MESSAGES", 2)
     parts = [frame_record("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
     reading = read(path)

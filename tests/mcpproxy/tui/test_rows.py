@@ -130,7 +130,7 @@ def test_the_end_of_a_stream_has_a_line_where_show_has_one(tmp_path: Path, by: s
 
 class TestOrder:
     def test_many_rows(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sorting_module, "RUN", RUN)
+        monkeypatch.setattr(sorting_module, "MAX_ROWS_PER_STEP", RUN)
         with understood(captured(tmp_path, calls=RUN)) as reading:
             for column, is_down, is_exchanges in product(
                 ("latency", "size", "status", "time"), (True, False), (True, False)

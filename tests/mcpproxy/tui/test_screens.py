@@ -26,7 +26,7 @@ class TestShelf:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # As if every search for captures took longer than the time between two searches.
-        monkeypatch.setattr(list_module, "FIND_S", 0.0)
+        monkeypatch.setattr(list_module, "SEARCH_INTERVAL_S", 0.0)
         for number in range(40):
             captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
         capture_list = CaptureList(lambda: find_captures(tmp_path))
@@ -47,7 +47,7 @@ class TestShelf:
         capture_list.close()
 
     def test_a_large_capture_holds_up_no_other(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(list_module, "PATIENCE", 5)
+        monkeypatch.setattr(list_module, "VISIBLE_ONLY_STEPS", 5)
         monkeypatch.setattr(list_module, "STEP", 1 << 10)
         captured(tmp_path, "large", calls=500, stamp="20261122T101500Z-0000")
         for number in range(5):
