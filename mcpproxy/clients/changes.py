@@ -175,7 +175,7 @@ def route_url(server: Server, url: str, member: Path, listener: Listener, probe:
 
 
 def name_resource(change: Change, url: str, member: Path) -> Change:
-    """Returns a change with `oauth_resource` added: Codex then requests tokens for the server, not for the local URL."""
+    """Returns a change that also adds `oauth_resource`, with which Codex requests tokens for the server's own URL."""
     server = change.server
     place = (*server.place, *member)
     has_resource = server.entry.get("oauth_resource")

@@ -24,7 +24,7 @@ def _is_file(command: str, folder: Path) -> bool:
 
 
 def _split(command: str) -> list[str]:
-    """Returns the words between spaces, without quotes. Unlike in a shell, a backslash escapes in single quotes, too."""
+    """Returns the words between spaces, unquoted. Unlike in a shell, a backslash escapes in single quotes, too."""
     words: list[str] = []
     word, quote, is_escaped = "", "", False
     for char in command.strip():
