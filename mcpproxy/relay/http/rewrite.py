@@ -49,7 +49,7 @@ class Origin:
         self._starts = re.compile(rb"(?i:" + spellings + rb")(?=/(?![/\\\t])|[?#]|\Z)")
 
     def relative(self, address: bytes) -> bytes | None:
-        """Returns an address without this origin; None if its origin differs, or if it would lead elsewhere without it."""
+        """Returns an address without this origin; None if it has another one, or would lead elsewhere without it."""
         match = self._starts.match(address)
         if match is None:
             return None
