@@ -29,18 +29,18 @@ class UnixListener:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # The socket is created under another name first, so the path never leads to a socket that does not listen yet
         # or has permissions that are too wide.
-        temporary = f"{self.path}.{secrets.token_hex(4)}"
+        temporary_path = f"{self.path}.{secrets.token_hex(4)}"
         try:
-            self.socket.bind(temporary)
+            self.socket.bind(temporary_path)
             try:
-                os.chmod(temporary, MODE)
+                os.chmod(temporary_path, MODE)
                 self.socket.listen(BACKLOG)
-                self._identity = _identity(temporary)
+                self._identity = _identity(temporary_path)
                 self._refuse_if_used()
-                os.rename(temporary, self.path)
+                os.rename(temporary_path, self.path)
             except BaseException:
                 with suppress(OSError):
-                    os.unlink(temporary)
+                    os.unlink(temporary_path)
                 raise
         except UsageError:
             self.socket.close()

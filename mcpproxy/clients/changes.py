@@ -127,7 +127,7 @@ def _upgrade(server: Server, form: StdioForm, wrapped_command: WrappedCommand, w
     if new_options:
         # `Prepend` inserts only at the front, so each word before the new options is overwritten and moves back.
         new_words = (*head[program_words:], *new_options)
-        edits += [SetValue((*place, at), word) for at, word in enumerate(new_words[len(new_options) :])]
+        edits += [SetValue((*place, position), word) for position, word in enumerate(new_words[len(new_options) :])]
         edits.append(Prepend(place, new_words[: len(new_options)]))
     return edits
 

@@ -49,14 +49,14 @@ class Listener:
 _MEMBERS: Final = frozenset(member.name for member in fields(Listener))
 
 
-def read_listener(stored: Any) -> Listener | None:
+def read_listener(stored_data: Any) -> Listener | None:
     """Returns the listener that was stored, or None if it is malformed; drops unknown members."""
-    if not isinstance(stored, dict):
+    if not isinstance(stored_data, dict):
         return None
     try:
-        listener = Listener(**{name: value for name, value in stored.items() if name in _MEMBERS})
+        listener = Listener(**{name: value for name, value in stored_data.items() if name in _MEMBERS})
         is_valid = (
-            isinstance(stored.get("users", []), list)
+            isinstance(stored_data.get("users", []), list)
             and all(
                 isinstance(value_text, str)
                 for value_text in (

@@ -55,7 +55,9 @@ def recover(state: InstallState, machine: Machine, *, is_sure: bool = False) -> 
     """
     is_lost = not state.is_read or state.is_partial
     servers = [server for client in CLIENTS for server in find(client, machine).servers]
-    had_records = is_sure or state.is_read or state.was_here or any(s.routed and s.routed.passes for s in servers)
+    had_records = (
+        is_sure or state.is_read or state.was_here or any(server.routed and server.routed.passes for server in servers)
+    )
     up, unassigned_servers = running_up(state_folder()), []
     up_ports = up.ports if up is not None else frozenset()
     for server in servers:

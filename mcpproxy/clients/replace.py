@@ -46,19 +46,19 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
         raise NotWritable("it is read-only")
     if status.st_nlink > 1:
         raise NotWritable("it has several hard links, and a new file would break them")
-    temporary = real_path.parent / f".{real_path.name}.{os.urandom(4).hex()}.mcpproxy"
+    temporary_path = real_path.parent / f".{real_path.name}.{os.urandom(4).hex()}.mcpproxy"
     try:
         remove_leftovers(real_path)
-        _write(temporary, new, real_path, status)
+        _write(temporary_path, new, real_path, status)
         if read_file(real_path) != old:
             raise FileChanged
-        os.replace(temporary, real_path)
+        os.replace(temporary_path, real_path)
         _sync_directory(real_path.parent)
     except OSError as error:
         raise NotWritable(error.strerror or str(error)) from None
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
 
 
 def remove_leftovers(path: Path) -> None:
@@ -74,14 +74,14 @@ def create(path: Path, data: bytes) -> None:
         OSError: the system refuses.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    temporary_path = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
-        _write(temporary, data, None, None)
-        os.replace(temporary, path)
+        _write(temporary_path, data, None, None)
+        os.replace(temporary_path, path)
         _sync_directory(path.parent)
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
 
 
 def _write(path: Path, data: bytes, original: Path | None, status: os.stat_result | None) -> None:

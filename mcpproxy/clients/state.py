@@ -64,12 +64,12 @@ class FileRecord:
 _MEMBERS: Final = frozenset(member.name for member in fields(FileRecord))
 
 
-def _read_written(stored: Any) -> FileRecord | None:
+def _read_written(stored_data: Any) -> FileRecord | None:
     """Returns the record of a file, or None if it is malformed; unknown members are dropped."""
-    if not isinstance(stored, dict):
+    if not isinstance(stored_data, dict):
         return None
     try:
-        record = FileRecord(**{name: value for name, value in stored.items() if name in _MEMBERS})
+        record = FileRecord(**{name: value for name, value in stored_data.items() if name in _MEMBERS})
     except TypeError:
         return None
     if not _is_time(record.at_s):
@@ -133,8 +133,8 @@ def _read_copy(path: Path) -> _Copy | None:
         LaterRecords: a later version of mcpproxy wrote it, so it must not be overwritten.
     """
     try:
-        stored = json.loads(read_file(path, _MAX_BYTES))
-        version = stored.get("version", _VERSION)
+        stored_data = json.loads(read_file(path, _MAX_BYTES))
+        version = stored_data.get("version", _VERSION)
         if isinstance(version, int | float) and version > _VERSION:
             raise LaterRecords(
                 f"{path} was written by a later version of mcpproxy (format {version}; this one reads {_VERSION}); "
@@ -144,8 +144,8 @@ def _read_copy(path: Path) -> _Copy | None:
         raise
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
-    files, listeners, serial = (stored.get(name) for name in ("files", "listeners", "serial"))
-    copy = _Copy(is_partial=stored.get("partial") is True)
+    files, listeners, serial = (stored_data.get(name) for name in ("files", "listeners", "serial"))
+    copy = _Copy(is_partial=stored_data.get("partial") is True)
     if type(serial) is int and 0 <= serial < _MAX_SERIAL:
         copy.serial = serial
     if isinstance(files, dict):
@@ -176,8 +176,8 @@ class InstallState:
         """
         self._folder = folder
         self._paths = [place / "install.json" for place in (folder, copy) if place is not None]
-        copies = [known for path in self._paths if (known := _read_copy(path)) is not None]
-        copies.sort(key=lambda known: (known.serial, known.is_whole), reverse=True)
+        copies = [loaded_copy for path in self._paths if (loaded_copy := _read_copy(path)) is not None]
+        copies.sort(key=lambda loaded_copy: (loaded_copy.serial, loaded_copy.is_whole), reverse=True)
         newest = copies[0] if copies else _Copy(is_whole=False)
         if not newest.is_whole:
             for older in copies[1:]:
@@ -245,9 +245,9 @@ class InstallState:
             name = f"{stamp}-{client}-{os.urandom(2).hex()}-{path.name.lstrip('.')}"
             create(self.backups / name, old)
             # The file was edited, but its entries may still be as mcpproxy wrote them, so their records are kept.
-            added, bridged = (record.added, record.bridged) if record is not None else ([], {})
-            routed = record.routed if record is not None else []
-            record = FileRecord(old_digest, name, added=added, bridged=bridged, routed=routed)
+            added_paths, bridge_data = (record.added, record.bridged) if record is not None else ([], {})
+            routed_paths = record.routed if record is not None else []
+            record = FileRecord(old_digest, name, added=added_paths, bridged=bridge_data, routed=routed_paths)
         record.at_s = time.time()
         record.after = [*dict.fromkeys([*record.after, digest(new)])]
         self.files[os.path.realpath(path)] = record
@@ -273,7 +273,7 @@ class InstallState:
         self.listeners = [listener for listener in self.listeners if listener.users]
         # The serial number comes from the clock, because that of an unreadable copy is not known.
         self._serial = max(time.time_ns(), self._serial + 1)
-        stored = {
+        stored_data = {
             "version": _VERSION,
             "serial": self._serial,
             "partial": self.is_partial,
@@ -283,7 +283,7 @@ class InstallState:
         errors: list[OSError] = []
         for path in self._paths:
             try:
-                create(path, json.dumps(stored, indent=1).encode())
+                create(path, json.dumps(stored_data, indent=1).encode())
             except OSError as error:
                 errors.append(OSError(error.errno, f"cannot write {path}: {error.strerror}"))
         if len(errors) == len(self._paths):

@@ -11,16 +11,16 @@ LOOK_S: Final = 0.1
 T = TypeVar("T")
 
 
-def run_with_timeout(limit_s: float, work: Callable[[], T], given_up: threading.Event | None = None) -> T:
+def run_with_timeout(limit_s: float, work: Callable[[], T], abort_event: threading.Event | None = None) -> T:
     """Runs a function in a separate thread, and abandons it if it takes too long; returns its result.
 
     Args:
         limit_s: how long the function may take, in seconds.
         work: the function.
-        given_up: an event that ends the wait within `LOOK_S` when it is set.
+        abort_event: an event that ends the wait within `LOOK_S` when it is set.
 
     Raises:
-        TimeoutError: the function took too long, or `given_up` was set.
+        TimeoutError: the function took too long, or `abort_event` was set.
         Exception: as raised by the function.
     """
     results: list[T] = []
@@ -37,7 +37,7 @@ def run_with_timeout(limit_s: float, work: Callable[[], T], given_up: threading.
     threading.Thread(target=run_work, daemon=True).start()
     deadline = time.monotonic() + limit_s
     while not done.wait(LOOK_S):
-        if time.monotonic() > deadline or (given_up is not None and given_up.is_set()):
+        if time.monotonic() > deadline or (abort_event is not None and abort_event.is_set()):
             raise TimeoutError
     if errors:
         raise errors[0]

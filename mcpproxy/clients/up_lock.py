@@ -100,9 +100,9 @@ def listening_up(folder: Path, ports: Collection[int], within_s: float) -> Runni
 def _read(fd: int) -> RunningUp | None:
     for _ in range(_TRIES):
         try:
-            stored = json.loads(os.pread(fd, _MAX_LOCK_FILE_BYTES, 0))
-            ports = frozenset(port for port in stored["ports"] if type(port) is int)
-            return RunningUp(int(stored["pid"]), ports)
+            stored_data = json.loads(os.pread(fd, _MAX_LOCK_FILE_BYTES, 0))
+            ports = frozenset(port for port in stored_data["ports"] if type(port) is int)
+            return RunningUp(int(stored_data["pid"]), ports)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue
     return None

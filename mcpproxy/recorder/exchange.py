@@ -246,19 +246,19 @@ class ExchangeRecorder:
         """Returns whether the request is for a document that describes the server (RFC 8615)."""
         return self._target.startswith(_WELL_KNOWN)
 
-    def flag(self, name: str, where: str) -> None:
+    def flag(self, name: str, detail: str) -> None:
         """Flags something in the response that could lead the client around the recorder."""
         if name not in self.flags:
             self.flags.append(name)
-        self.recorder.warn(name, where)
+        self.recorder.warn(name, detail)
 
     def announce(self, endpoint: bytes) -> None:
         """Records a legacy `endpoint` event, which says where the client must send its POST requests."""
         is_new = len(self._endpoints) < ENDPOINTS  # recording each would repeat the head every time
         if is_new:
             self._endpoints.append(self.recorder.clean(endpoint[:MAX_ENDPOINT_BYTES]))
-        forwarded = self._replaced.get(("endpoint", endpoint), endpoint)
-        if self.store_address(forwarded.decode("utf-8", "replace")) or is_new:
+        forwarded_address = self._replaced.get(("endpoint", endpoint), endpoint)
+        if self.store_address(forwarded_address.decode("utf-8", "replace")) or is_new:
             # Not only at the end of the stream, because readers need this key to find the responses on it.
             self._record("response")
 
@@ -425,13 +425,13 @@ class BodyRecorder:
         """
         output = bytearray()
         try:
-            for decoded in coding.slices(payload):
-                for content in portions(decoded) if self.is_stream else ():
+            for decoded_slice in coding.slices(payload):
+                for content in portions(decoded_slice) if self.is_stream else ():
                     self._take(content)
                     yield
                 if not self.is_stream:
-                    output += decoded
-                if not (decoded and self.is_stream):
+                    output += decoded_slice
+                if not (decoded_slice and self.is_stream):
                     yield
         except Undecodable:
             output.clear()
@@ -512,8 +512,8 @@ class BodyRecorder:
         is_metadata = metadata is not None and self._metadata_size <= METADATA_BYTES
         if not self.size or self._has_frames or self._hash is None or is_metadata:
             return None
-        undecoded = {"undecoded": self._coding} if self._is_opaque and self._coding else {}
-        return {"size": self.size, "sha256": self._hash.hexdigest(), **undecoded}
+        coding_member = {"undecoded": self._coding} if self._is_opaque and self._coding else {}
+        return {"size": self.size, "sha256": self._hash.hexdigest(), **coding_member}
 
     def _record_event(self, event: Event) -> None:
         self._event_count += event.last
@@ -592,10 +592,10 @@ class BodyRecorder:
         text = part_members(self._dir, number or self._parts, raw, conn=exchange.conn, exchange=exchange.number)
         exchange.conversation.entries.append(PendingRecord("part", text, self._dir, len(raw)))
 
-    def _place(self, rec: str, **fields: object) -> None:
+    def _place(self, kind: str, **fields: object) -> None:
         exchange = self._exchange
         text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
-        exchange.conversation.entries.append(PendingRecord(rec, text))
+        exchange.conversation.entries.append(PendingRecord(kind, text))
 
 
 def _is_message(body: bytes) -> bool:

@@ -236,12 +236,12 @@ class HttpRecorder:
         """Returns a JSON document with every URL cleaned."""
         return dumps(clean_document(document, self.clean))
 
-    def warn(self, flag: str, where: str) -> None:
+    def warn(self, flag: str, detail: str) -> None:
         """Reports what leads the client around the recorder, and to which origin, once for each flag and remedy."""
-        remedy = self._remedy(flag, where)
+        remedy = self._remedy(flag, detail)
         if (flag, remedy) not in self.warned:
             self.warned.add((flag, remedy))
-            self.tell(f"{BYPASS_WARNINGS[flag].format(where)} ({flag}); traffic to it is not recorded{remedy}")
+            self.tell(f"{BYPASS_WARNINGS[flag].format(detail)} ({flag}); traffic to it is not recorded{remedy}")
 
     def is_own(self, address: str) -> bool:
         """Returns whether clients reach the server at an address, regardless of its spelling."""
@@ -255,14 +255,14 @@ class HttpRecorder:
                 "a connection was upgraded from HTTP to another protocol: its bytes pass, counted but not recorded"
             )
 
-    def _remedy(self, flag: str, where: str) -> str:
+    def _remedy(self, flag: str, detail: str) -> str:
         if self.is_public:
             return f"; clients reach this server by {self.origin}, and so it should describe itself"
-        if flag == "bypass/location" and where.startswith("https:") and self.origin.startswith("http:"):
-            is_same_host = urlsplit(where).hostname == urlsplit(self.origin).hostname
-            return f"; to record it, start with {where}/… instead of {self.origin}/…" if is_same_host else ""
+        if flag == "bypass/location" and detail.startswith("https:") and self.origin.startswith("http:"):
+            is_same_host = urlsplit(detail).hostname == urlsplit(self.origin).hostname
+            return f"; to record it, start with {detail}/… instead of {self.origin}/…" if is_same_host else ""
         is_rewritable = (
-            flag in BYPASS_REMEDIES and not self._rewrites and self._own.relative(where.encode()) is not None
+            flag in BYPASS_REMEDIES and not self._rewrites and self._own.relative(detail.encode()) is not None
         )
         return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_rewritable else ""
 
@@ -292,9 +292,9 @@ class HttpRecorder:
         self.faults.write_off()
 
         def close_record() -> PendingRecord:
-            lost = self.writer.lost
+            loss = self.writer.lost
             totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
-            lost_totals = {"records": lost.records, "bytes": lost.bytes}
+            lost_totals = {"records": loss.records, "bytes": loss.bytes}
             text = members(
                 ending=ending,
                 status=status,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 MachineName = tuple[str, bool]
-"""A name, and whether the user chose it. A chosen name is meant to be read; a host name may identify a person."""
+"""A name, and whether the user chose it. A chosen name may be shown; a host name may identify a person."""
 
 MAX_MACHINE_NAME_CHARS: Final = 64
 VARIABLE: Final = "MCPPROXY_MACHINE"

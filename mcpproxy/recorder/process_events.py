@@ -38,10 +38,10 @@ class ProcessEvents:
         """Records a signal that mcpproxy sent."""
         self._post("signal", members(event="sent", name=signal_name(signum), reason=reason, pids=pids))
 
-    def _post(self, rec: str, middle: bytes) -> None:
+    def _post(self, kind: str, middle: bytes) -> None:
         """Queues the record of an event, because the thread that receives signals must never wait for the disk."""
         try:
-            self.writer.post(PendingRecord(rec, middle))
+            self.writer.post(PendingRecord(kind, middle))
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose a record, but never ends the session
             self.faults.in_event(error)
 

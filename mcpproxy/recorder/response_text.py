@@ -128,8 +128,8 @@ class Cleaner:
 
     def text(self, text: str) -> str:
         """Returns a text without the credentials that can be recognised in any text; empty if they are too many."""
-        hashed = self._hash
-        if hashed is None:
+        hash_secret = self._hash
+        if hash_secret is None:
             return text
         raw = text.encode("utf-8", "replace")
         # A search for each secret is many times faster than one pattern for all of them, and other traffic waits for
@@ -142,12 +142,12 @@ class Cleaner:
             return ""
         pieces, copied_to = list[bytes](), 0
         for start, end in _apart(secret_spans):
-            pieces += (raw[copied_to:start], hashed(raw[start:end]).encode())
+            pieces += (raw[copied_to:start], hash_secret(raw[start:end]).encode())
             copied_to = end
         text = b"".join((*pieces, raw[copied_to:])).decode("utf-8", "replace")
         if b"bearer" in lower_text:
-            text = _BEARER.sub(partial(_without_token, hashed), text)
-        return _ODD_WORD.sub(partial(_without_odd_word, hashed), text)
+            text = _BEARER.sub(partial(_without_token, hash_secret), text)
+        return _ODD_WORD.sub(partial(_without_odd_word, hash_secret), text)
 
     def body(self, body: bytes, media_type: bytes, *, is_cut: bool = False) -> str | None:
         """Returns the text of a body, or of its beginning, without credentials, or None if the body is not text.
@@ -179,7 +179,7 @@ class Cleaner:
         """Returns whether a text still contains a secret in a spelling that was not replaced."""
         decoded_texts = [html.unescape(_LONG_ENTITY.sub("", text))] if "&" in text else []
         decoded_texts += [unquote(text)] if "%" in text else []
-        decoded_texts += [_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)] if "\\u" in text else []
+        decoded_texts += [_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)] if "\\u" in text else []
         lower_texts = [decoded_text.encode("utf-8", "replace").lower() for decoded_text in decoded_texts]
         return any(secret in decoded_text for decoded_text in lower_texts for secret in self._secrets)
 
@@ -200,49 +200,55 @@ class Cleaner:
         return {name: value for name, value in members.items() if not self._is_spelt_in(value)}
 
 
-def _without_members(text: str, hashed: Hash) -> str:
+def _without_members(text: str, hash_secret: Hash) -> str:
     """Returns a text with hashes in place of the values of members whose names suggest secrets."""
     pieces, copied_to = list[str](), 0
     for name in _NAME.finditer(text):
         value = _VALUE.match(text, name.end())
         if name.start() < copied_to or value is None or not _is_secret(name[1]) or _SAYS_NOTHING(value[0]):
             continue
-        pieces += (text[copied_to : name.end()], f'"{hashed(value[0].encode("utf-8", "replace"))}"')
+        pieces += (text[copied_to : name.end()], f'"{hash_secret(value[0].encode("utf-8", "replace"))}"')
         copied_to = value.end()
     text = "".join((*pieces, text[copied_to:]))
     for pattern in (_QUOTED_MEMBER, _ASSIGNED):
-        text = pattern.sub(partial(_without_value, hashed), text)
+        text = pattern.sub(partial(_without_value, hash_secret), text)
     return text
 
 
-def _without_token(hashed: Hash, match: re.Match[str]) -> str:
+def _without_token(hash_secret: Hash, match: re.Match[str]) -> str:
     word = match[2].strip(".:!?)")
     is_word = word.isalpha() and word.islower() and len(word) <= MAX_WORD_CHARS
-    return match[0] if is_word or word.startswith(PREFIX) else match[1] + hashed(match[2].encode("utf-8", "replace"))
+    return (
+        match[0] if is_word or word.startswith(PREFIX) else match[1] + hash_secret(match[2].encode("utf-8", "replace"))
+    )
 
 
-def _without_odd_word(hashed: Hash, match: re.Match[str]) -> str:
+def _without_odd_word(hash_secret: Hash, match: re.Match[str]) -> str:
     word = match[0]
     if word.startswith(PREFIX) or (word.isalpha() and len(word) <= MAX_WORD_CHARS):
         return word
-    return word if word.isdigit() and len(word) <= MAX_NUMBER_DIGITS else hashed(word.encode())
+    return word if word.isdigit() and len(word) <= MAX_NUMBER_DIGITS else hash_secret(word.encode())
 
 
-def _without_value(hashed: Hash, match: re.Match[str]) -> str:
+def _without_value(hash_secret: Hash, match: re.Match[str]) -> str:
     is_tag = match[3].startswith(PREFIX)
-    return match[1] + hashed(match[3].encode("utf-8", "replace")) if _is_secret(match[2]) and not is_tag else match[0]
+    return (
+        match[1] + hash_secret(match[3].encode("utf-8", "replace")) if _is_secret(match[2]) and not is_tag else match[0]
+    )
 
 
-def _cleaned(value: Any, hashed: Hash, depth: int = 0) -> Any:
+def _cleaned(value: Any, hash_secret: Hash, depth: int = 0) -> Any:
     """Returns a document with hashes in place of secret members; containers nested too deeply become None."""
     if not isinstance(value, (dict, list)):
         return value
     if depth > MAX_DOCUMENT_DEPTH:
         return None
     if isinstance(value, list):
-        return [_cleaned(item, hashed, depth + 1) for item in value]
+        return [_cleaned(item, hash_secret, depth + 1) for item in value]
     return {
-        name: _tag(item, hashed) if _is_secret(name) and not _is_nothing(item) else _cleaned(item, hashed, depth + 1)
+        name: _tag(item, hash_secret)
+        if _is_secret(name) and not _is_nothing(item)
+        else _cleaned(item, hash_secret, depth + 1)
         for name, item in value.items()
     }
 
@@ -251,13 +257,13 @@ def _is_nothing(value: Any) -> bool:
     return not value or value is True or (isinstance(value, int) and abs(value) < 10**6)
 
 
-def _tag(value: Any, hashed: Hash) -> str:
+def _tag(value: Any, hash_secret: Hash) -> str:
     if isinstance(value, str):
-        return hashed(value.encode("utf-8", "replace"))
+        return hash_secret(value.encode("utf-8", "replace"))
     try:
-        return hashed(dumps(value))
+        return hash_secret(dumps(value))
     except TypeError:  # the value is nested too deeply to be serialised
-        return hashed(b"")
+        return hash_secret(b"")
 
 
 def _is_secret(name: str) -> bool:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def write_stderr(message: str) -> None:
     """Writes a line to stderr, or nothing if the write would block.
 
-    A full pipe that nobody reads must not delay a session.
+    A full pipe without a reader must not delay a session.
     """
     poll = select.poll()
     poll.register(2, select.POLLOUT)
@@ -361,12 +361,12 @@ class Recorder(ProcessEvents):
         self.faults.write_off()
 
         def close_record() -> PendingRecord:
-            lost = self.writer.lost
+            loss = self.writer.lost
             totals = {
                 "c2s": {"frames": self.client.frames, "bytes": self.client.bytes},
                 "s2c": {"frames": self.server.frames, "bytes": self.server.bytes},
                 "stderr": {"bytes": self.stderr.bytes, "recorded": self.stderr.recorded},
-                "lost": {"records": lost.records, "bytes": lost.bytes},
+                "lost": {"records": loss.records, "bytes": loss.bytes},
             }
             text = members(
                 ending=ending,

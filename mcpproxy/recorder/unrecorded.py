@@ -142,8 +142,8 @@ def _folders() -> Iterator[str]:
     for folder in dict.fromkeys((*runtime_folders, f"/run/user/{os.getuid()}")):
         yield os.path.join(folder, "mcpproxy")
     # Without `tempfile`, which writes a test file to find a writable folder, and fails if there is none.
-    temporary = os.environ.get("TMPDIR", "")
-    yield os.path.join(temporary if os.path.isabs(temporary) else "/tmp", f"mcpproxy-{os.getuid()}")  # noqa: S108
+    temporary_folder = os.environ.get("TMPDIR", "")
+    yield os.path.join(temporary_folder if os.path.isabs(temporary_folder) else "/tmp", f"mcpproxy-{os.getuid()}")  # noqa: S108
 
 
 def _is_own(folder: str) -> bool:

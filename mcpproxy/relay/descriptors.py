@@ -23,20 +23,20 @@ class TooFewDescriptors(Exception):
         return _connections(self.allowed)
 
 
-def connections(requested: int | None) -> int:
+def connections(requested_count: int | None) -> int:
     """Returns how many connections to serve at a time; raises the soft limit on open files as far as needed.
 
     Args:
-        requested: the exact number; None for the default, or for as many as the system allows if that is fewer.
+        requested_count: the exact number; None for the default, or for as many as the system allows if that is fewer.
 
     Raises:
-        TooFewDescriptors: the system allows fewer than `requested`.
+        TooFewDescriptors: the system allows fewer than `requested_count`.
     """
-    needed = 2 * (USUAL if requested is None else requested) + SPARE
+    needed = 2 * (USUAL if requested_count is None else requested_count) + SPARE
     allowed = _raised(needed)
     if allowed >= needed:
-        return USUAL if requested is None else requested
-    if requested is None:
+        return USUAL if requested_count is None else requested_count
+    if requested_count is None:
         return _connections(allowed)
     raise TooFewDescriptors(needed, allowed)
 

@@ -195,15 +195,15 @@ class Pump:
         self._runner = thread
         return True
 
-    def _run_rescued(self, turn: int, chunk: bytes | None, rest: bytes, waited_ns: int) -> None:
+    def _run_rescued(self, turn: int, chunk: bytes | None, unshown_rest: bytes, waited_ns: int) -> None:
         if chunk == b"":
             self._end()
             return
         if chunk is not None:
-            self._rest = rest
+            self._rest = unshown_rest
             if not self._hand_on(turn, chunk) or not self._tapped(turn, self.tap.stalled, waited_ns, "recorder"):
                 return
-        if not rest or self._move(turn, rest):
+        if not unshown_rest or self._move(turn, unshown_rest):
             self._run(turn)
 
     def _run(self, turn: int) -> None:
@@ -336,12 +336,12 @@ class Pump:
         self.finish()
 
 
-def _write_rest(fd: int, chunk: bytes, written: int) -> None:
+def _write_rest(fd: int, chunk: bytes, written_bytes: int) -> None:
     """Writes the rest of a chunk, and waits if the descriptor has been made non-blocking."""
     view = memoryview(chunk)
-    while written < len(chunk):
+    while written_bytes < len(chunk):
         try:
-            written += os.write(fd, view[written:])
+            written_bytes += os.write(fd, view[written_bytes:])
         except BlockingIOError:
             _wait_for(fd, select.POLLOUT)
 

@@ -51,7 +51,7 @@ class SignalWait:
         self.inherited = {signum: signal.getsignal(signum) for signum in (*FORWARDED, signal.SIGCHLD)}
         """The dispositions with which this process was started."""
         self.taken = [signum for signum in FORWARDED if self.inherited[signum] != signal.SIG_IGN]
-        """The signals to receive; a signal that was ignored from the start is not one, as the server ignores it, too.
+        """The signals to receive, without those that were ignored from the start, because the server ignores them, too.
         """
         self._set = {*self.taken, signal.SIGCHLD}
         self.mask: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._set))
@@ -62,7 +62,7 @@ class SignalWait:
 
     @property
     def dispositions(self) -> dict[int, signal.Handlers]:
-        """The dispositions that a child must restore: Python ignores SIGPIPE and SIGXFSZ, and SIGCHLD is handled here."""
+        """The dispositions to restore in a child: Python ignores SIGPIPE and SIGXFSZ, and SIGCHLD is handled here."""
         dispositions = dict.fromkeys((signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)), signal.SIG_DFL)
         if self.inherited[signal.SIGCHLD] == signal.SIG_IGN:
             dispositions[signal.SIGCHLD] = signal.SIG_IGN

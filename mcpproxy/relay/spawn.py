@@ -272,7 +272,7 @@ def _spawn_error(name: bytes, code: int, environment: Mapping[bytes, bytes]) -> 
 
     shown_name = sanitise_bytes(name)
     if code == errno.ENOENT and not any(os.path.exists(path) for path in _candidates(name, environment)):
-        where_text = "" if b"/" in name else " in PATH"
-        return SpawnError(NOT_FOUND, code, f"cannot run {shown_name}: there is no such command{where_text}")
+        place_text = "" if b"/" in name else " in PATH"
+        return SpawnError(NOT_FOUND, code, f"cannot run {shown_name}: there is no such command{place_text}")
     reason = "the interpreter that its first line names is missing" if code == errno.ENOENT else os.strerror(code)
     return SpawnError(CANNOT_RUN, code, f"cannot run {shown_name}: {reason}")

@@ -103,16 +103,16 @@ class _Stage:
                     if not data:
                         return
                     self._engine = self._coding.engine()
-                decoded = self._engine.more(data)
+                output = self._engine.more(data)
                 data = b""
-                if decoded:
-                    yield decoded
+                if output:
+                    yield output
                 if self._engine.done:
                     data, self._engine = self._engine.unused_data, None
                     self._members += 1
                     if self._members > 1:
                         yield b""
-                elif not decoded:
+                elif not output:
                     return
         except self._coding.errors as error:
             raise Corrupt(f"not {self._name}: {error}") from None
@@ -146,8 +146,8 @@ class Decoder:
         """
         self._check()
         output = BytesIO()  # `getvalue` returns the buffer without a copy
-        for decoded in self.slices(data):
-            output.write(decoded)
+        for slice_output in self.slices(data):
+            output.write(slice_output)
         return output.getvalue()
 
     def slices(self, data: bytes) -> Iterator[bytes]:
@@ -189,12 +189,12 @@ class Decoder:
         if index == len(self._stages):
             yield data
             return
-        for decoded in self._stages[index].feed(data):
-            self._made[index] += len(decoded) or MEMBER_COST
+        for output in self._stages[index].feed(data):
+            self._made[index] += len(output) or MEMBER_COST
             if self._made[index] > min(self._max_total, max(FLOOR, self._taken * MAX_RATIO)):
                 raise OutputLimitReached(f"{self._taken:,} bytes stand for {self._made[index]:,}, if not more")
-            if decoded:
-                yield from self._through(index + 1, decoded)
+            if output:
+                yield from self._through(index + 1, output)
             else:
                 yield b""
 
@@ -272,9 +272,9 @@ class _Zlib:
                 self._unused = data
                 return b""
             self._inflate = zlib.decompressobj(_deflate_wbits(data))
-        decoded = self._inflate.decompress(data, _SLICE)
+        output = self._inflate.decompress(data, _SLICE)
         self._unused = self._inflate.unconsumed_tail
-        return bytes(decoded)
+        return bytes(output)
 
 
 def _deflate_wbits(data: bytes) -> int:

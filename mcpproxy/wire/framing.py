@@ -88,7 +88,7 @@ class Lines:
         """The unfinished line, with its CR if only the LF is missing."""
 
     def read_line(
-        self, data: bytes, at: int, limit: int, too_long: Callable[[], Malformed]
+        self, data: bytes, position: int, limit: int, too_long_error: Callable[[], Malformed]
     ) -> tuple[bytes | None, int]:
         """Reads the line at a position; returns it and the position after it.
 
@@ -97,9 +97,9 @@ class Lines:
 
         Args:
             data: the bytes that one read returned.
-            at: the position at which to begin.
+            position: where to begin in the data.
             limit: the maximum length of a line in bytes, without CRLF.
-            too_long: returns the error for a longer line.
+            too_long_error: returns the error for a longer line.
 
         Returns:
             The line without its CRLF, or None if the data ended first, with the position at which reading stopped.
@@ -109,24 +109,24 @@ class Lines:
         """
         pending = self.pending
         if pending.endswith(b"\r"):
-            if data[at] != 0x0A:
+            if data[position] != 0x0A:
                 raise _bare_return()
             line = bytes(pending[:-1])
             pending.clear()
-            return line, at + 1
+            return line, position + 1
         max_bytes = limit + 2 - len(pending)
-        line_end = _BREAK(data, at, at + max_bytes)
-        stop = line_end.start() if line_end else min(at + max_bytes, len(data))
-        if len(pending) + stop - at > limit:
-            raise too_long()
+        line_end = _BREAK(data, position, position + max_bytes)
+        stop = line_end.start() if line_end else min(position + max_bytes, len(data))
+        if len(pending) + stop - position > limit:
+            raise too_long_error()
         if not line_end or (stop + 1 == len(data) and data[stop] == 0x0D):
-            pending += data[at:]
+            pending += data[position:]
             return None, len(data)
         if data[stop] == 0x0A:
             raise Malformed("a line ends in LF without CR")
         if data[stop + 1] != 0x0A:
             raise _bare_return()
-        line = bytes(pending) + data[at:stop]
+        line = bytes(pending) + data[position:stop]
         pending.clear()
         return line, stop + 2
 
@@ -153,12 +153,12 @@ class Chunks:
         self._tail = bytearray()  # the last chunk and the trailers so far; empty until the last chunk begins
         self._trailers: list[tuple[bytes, bytes]] = []
 
-    def feed(self, data: bytes, at: int, emit: "Callable[[Body | End], object]") -> int:
+    def feed(self, data: bytes, position: int, emit: "Callable[[Body | End], object]") -> int:
         """Reads up to the end of the body or of the data.
 
         Args:
             data: the bytes that one read returned.
-            at: the position at which to begin.
+            position: where to begin in the data.
             emit: called with at most one `Body`, and with the `End`.
 
         Returns:
@@ -168,42 +168,44 @@ class Chunks:
             Malformed: the body is malformed; the valid part before the error has been emitted.
         """
         held_bytes = bytes(self._lines.pending)
-        start = valid_end = at
+        start = valid_end = position
         payload: list[bytes] = []
         try:
-            while at < len(data) and not self.done:
+            while position < len(data) and not self.done:
                 if self._left:
-                    piece = data[at : at + self._left]
+                    piece = data[position : position + self._left]
                     payload.append(piece)
                     self._left -= len(piece)
-                    at += len(piece)
+                    position += len(piece)
                 else:
-                    at = self._line(data, at)
+                    position = self._line(data, position)
                 if not self._tail and not self._lines.pending:
-                    valid_end = at
+                    valid_end = position
         finally:
             if valid_end > start:
                 emit(Body(held_bytes + data[start:valid_end], b"".join(payload)))
         if self.done:
             emit(End(bytes(self._tail), Fields(self._trailers)))
-        return at
+        return position
 
-    def _line(self, data: bytes, at: int) -> int:
+    def _line(self, data: bytes, position: int) -> int:
         """Reads a line that is not content: a chunk size, the CRLF after a chunk, or a trailer."""
         if self._tail:
-            return self._trailer(data, at)
+            return self._trailer(data, position)
         if self._in_data:
-            if not self._lines.pending and data.startswith(b"\r\n", at):
+            if not self._lines.pending and data.startswith(b"\r\n", position):
                 self._in_data = False
-                return at + 2
-            line, at = self._lines.read_line(data, at, 0, lambda: Malformed("no CRLF where a chunk should end"))
+                return position + 2
+            line, position = self._lines.read_line(
+                data, position, 0, lambda: Malformed("no CRLF where a chunk should end")
+            )
             self._in_data = line is None
-            return at
-        if not self._lines.pending and (match := _PLAIN_CHUNK(data, at)):
+            return position
+        if not self._lines.pending and (match := _PLAIN_CHUNK(data, position)):
             self._size(match[1], b"")
             return match.end()
-        line, at = self._lines.read_line(
-            data, at, MAX_CHUNK_LINE_BYTES, lambda: Malformed("a chunk size line is too long")
+        line, position = self._lines.read_line(
+            data, position, MAX_CHUNK_LINE_BYTES, lambda: Malformed("a chunk size line is too long")
         )
         if line is not None:
             size_match = _CHUNK_LINE(line)
@@ -212,7 +214,7 @@ class Chunks:
                     "a chunk size is no hexadecimal number of up to 15 digits, or what follows it no extension"
                 )
             self._size(size_match[1], size_match[2])
-        return at
+        return position
 
     def _size(self, digits: bytes, extensions: bytes) -> None:
         self._left = int(digits, 16)
@@ -223,21 +225,23 @@ class Chunks:
         if not self._left:
             self._tail += b"%b%b\r\n" % (digits, extensions)
 
-    def _trailer(self, data: bytes, at: int) -> int:
-        line, at = self._lines.read_line(data, at, MAX_TRAILER_BYTES - 2 - len(self._tail), _trailers_too_long)
+    def _trailer(self, data: bytes, position: int) -> int:
+        line, position = self._lines.read_line(
+            data, position, MAX_TRAILER_BYTES - 2 - len(self._tail), _trailers_too_long
+        )
         if line is None:
-            return at
+            return position
         self._tail += line + b"\r\n"
         if not line:
             self.done = True
-            return at
+            return position
         if len(self._trailers) == MAX_FIELDS:
             raise _trailers_too_long()
         name, value = field_of(line)
         if name.lower() in self._forbidden:
             raise Malformed("a trailer is a field that only a head may hold")
         self._trailers.append((name, value))
-        return at
+        return position
 
 
 def field_of(line: bytes) -> tuple[bytes, bytes]:

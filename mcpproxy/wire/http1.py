@@ -119,10 +119,10 @@ class RequestSplitter:
 
     def feed(self, data: bytes) -> list[Event]:
         """Returns the events that a chunk of the stream completes, and none after a `Refusal`."""
-        at = 0
+        position = 0
         try:
-            while at < len(data) and not self._refused and not self.awaits_answer:
-                at = self._step(data, at)
+            while position < len(data) and not self._refused and not self.awaits_answer:
+                position = self._step(data, position)
         except Malformed as error:
             self._refused = True
             method = self._head[0].partition(b" ")[0] if self._head else b""
@@ -130,20 +130,20 @@ class RequestSplitter:
             self._lines.pending.clear()
             self._events.append(Refusal(error.status, error.reason, method))
         if self.awaits_answer:
-            self._unread += data[at:]
+            self._unread += data[position:]
         events, self._events = self._events, []  # so that an idle connection keeps no body in memory
         return events
 
     def decline_upgrade(self) -> list[Event]:
         """Continues with HTTP, because the server declined the offer; returns the events that have arrived since."""
         self.awaits_answer = False
-        unread, self._unread = bytes(self._unread), bytearray()
-        return self.feed(unread)
+        unread_data, self._unread = bytes(self._unread), bytearray()
+        return self.feed(unread_data)
 
     def take_unread(self) -> bytes:
         """Returns the bytes since the offer, which are not HTTP, because the server has upgraded the connection."""
-        unread, self._unread = bytes(self._unread), bytearray()
-        return unread
+        unread_data, self._unread = bytes(self._unread), bytearray()
+        return unread_data
 
     @property
     def unread_bytes(self) -> int:
@@ -160,11 +160,11 @@ class RequestSplitter:
         """Whether a message has begun and is not complete."""
         return self.in_head or self._left > 0 or self._chunks is not None
 
-    def _in_request_line(self, data: bytes, at: int) -> int:
+    def _in_request_line(self, data: bytes, position: int) -> int:
         """Reads a request line, or the one empty line that is allowed before it (RFC 9112, 2.2)."""
-        if data[at] == _TLS_HANDSHAKE and not self._lines.pending:
+        if data[position] == _TLS_HANDSHAKE and not self._lines.pending:
             raise Malformed("TLS is not spoken here: use http, not https, to reach this proxy")
-        if not self._lines.pending and (match := _PLAIN_HEAD(data, at, at + MAX_REQUEST_HEAD_BYTES)):
+        if not self._lines.pending and (match := _PLAIN_HEAD(data, position, position + MAX_REQUEST_HEAD_BYTES)):
             line, header_lines = match[1], match[2]
             fields = Fields(_PLAIN_FIELDS(header_lines))
             if (
@@ -176,7 +176,7 @@ class RequestSplitter:
                 self._head = [line]
                 self._complete(line, fields, match[0])
                 return match.end()
-        line, at = self._lines.read_line(data, at, MAX_TARGET_BYTES + _AROUND_TARGET, _target_too_long)
+        line, position = self._lines.read_line(data, position, MAX_TARGET_BYTES + _AROUND_TARGET, _target_too_long)
         if line:
             _judge_request_line(line)
             self._head.append(line + b"\r\n")
@@ -186,12 +186,14 @@ class RequestSplitter:
             if self._blank:
                 raise Malformed("empty lines stand before a request line")
             self._blank = True
-        return at
+        return position
 
-    def _in_fields(self, data: bytes, at: int) -> int:
+    def _in_fields(self, data: bytes, position: int) -> int:
         """Reads header lines, and the empty line after them."""
-        while at < len(data):
-            line, at = self._lines.read_line(data, at, MAX_REQUEST_HEAD_BYTES - self._size - 2, _head_too_long)
+        while position < len(data):
+            line, position = self._lines.read_line(
+                data, position, MAX_REQUEST_HEAD_BYTES - self._size - 2, _head_too_long
+            )
             if line is None:
                 break
             self._head.append(line + b"\r\n")
@@ -200,7 +202,7 @@ class RequestSplitter:
                 self._complete(self._head[0][:-2], Fields(self._fields), b"".join(self._head))
                 break
             self._field(*field_of(line), line)
-        return at
+        return position
 
     def _field(self, name: bytes, value: bytes, line: bytes) -> None:
         if len(self._fields) == MAX_FIELDS:
@@ -241,21 +243,21 @@ class RequestSplitter:
             self._events.append(End(b""))
             self._end_message()
 
-    def _in_content(self, data: bytes, at: int) -> int:
-        piece = data[at : at + self._left]
+    def _in_content(self, data: bytes, position: int) -> int:
+        piece = data[position : position + self._left]
         self._left -= len(piece)
         self._events.append(Body(piece, piece))
         if not self._left:
             self._events.append(End(b""))
             self._end_message()
-        return at + len(piece)
+        return position + len(piece)
 
-    def _in_chunks(self, data: bytes, at: int) -> int:
+    def _in_chunks(self, data: bytes, position: int) -> int:
         assert self._chunks
-        at = self._chunks.feed(data, at, self._events.append)
+        position = self._chunks.feed(data, position, self._events.append)
         if self._chunks.done:
             self._end_message()
-        return at
+        return position
 
     def _end_message(self) -> None:
         self.awaits_answer, self._offers_upgrade = self._offers_upgrade, False

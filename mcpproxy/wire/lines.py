@@ -58,20 +58,20 @@ class LineSplitter:
             lines[0] = b"".join((*self._chunks, lines[0]))
             if lines[0].endswith(b"\r"):
                 return None
-        unfinished = lines.pop()
-        self._chunks, self._size = ([unfinished], len(unfinished)) if unfinished else ([], 0)
+        unfinished_line = lines.pop()
+        self._chunks, self._size = ([unfinished_line], len(unfinished_line)) if unfinished_line else ([], 0)
         return lines
 
     def feed(self, chunk: bytes) -> list[Piece]:
         """Returns the pieces that `chunk` completes."""
         lines = chunk.split(b"\n")
-        unfinished = lines.pop()
+        unfinished_line = lines.pop()
         pieces = []
         for line in lines:
             pieces += self._finish(line)
-        if unfinished:
-            self._chunks.append(unfinished)
-            self._size += len(unfinished)
+        if unfinished_line:
+            self._chunks.append(unfinished_line)
+            self._size += len(unfinished_line)
             if self._size > self._max:
                 pieces += self._spill()
         return pieces
@@ -95,8 +95,8 @@ class LineSplitter:
 
     def _spill(self) -> list[Piece]:
         """Returns the pending bytes except their end, where a character, or a CR before LF, may be split."""
-        *pieces, unfinished = self._cut(b"".join(self._chunks))
-        self._chunks, self._size = [unfinished], len(unfinished)
+        *pieces, unfinished_line = self._cut(b"".join(self._chunks))
+        self._chunks, self._size = [unfinished_line], len(unfinished_line)
         return [self._next_part(piece) for piece in pieces]
 
     def _cut(self, data: bytes) -> list[bytes]:
@@ -119,11 +119,11 @@ class LineSplitter:
         """Returns the unfinished line at the end of the stream, or no pieces if the stream ended with a delimiter."""
         if not self._size and not self._parts:
             return []
-        unfinished = b"".join(self._chunks)
+        unfinished_line = b"".join(self._chunks)
         self._chunks, self._size = [], 0
         if not self._parts:
-            return [Piece(unfinished, b"")]
-        piece = self._next_part(unfinished, last=True)
+            return [Piece(unfinished_line, b"")]
+        piece = self._next_part(unfinished_line, last=True)
         self._parts = 0
         return [piece]
 
@@ -142,12 +142,12 @@ def _line(line: bytes) -> Piece:
     return Piece(line[:-1], b"\r\n") if line.endswith(b"\r") else Piece(line, b"\n")
 
 
-def character_border(data: bytes, at: int) -> int:
-    """Returns the last UTF-8 character boundary at or before `at`, or `at` itself if the bytes are not UTF-8."""
+def character_border(data: bytes, position: int) -> int:
+    """Returns the last UTF-8 character boundary at or before a position, or the position if the bytes are not UTF-8."""
     for offset in range(4):
-        if data[at - offset] & 0xC0 != 0x80:
-            return at - offset
-    return at
+        if data[position - offset] & 0xC0 != 0x80:
+            return position - offset
+    return position
 
 
 def first_lines(data: bytes) -> int:

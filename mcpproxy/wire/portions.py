@@ -16,23 +16,23 @@ it exceeds this.
 _BLOCK: Final = 512
 
 
-def portion(data: bytes, at: int = 0) -> int:
-    """Returns the end of the portion that begins at `at`."""
-    end = min(at + PORTION_BYTES, len(data))
+def portion(data: bytes, position: int = 0) -> int:
+    """Returns the end of the portion that begins at `position`."""
+    end = min(position + PORTION_BYTES, len(data))
     lines, size = 0, _BLOCK
-    while at < end:
+    while position < end:
         # Steps grow only while line ends are few, because the portion may be short and the data after it long.
-        stop = min(at + size, end)
-        line_ends = data.count(b"\n", at, stop) + data.count(b"\r", at, stop)
+        stop = min(position + size, end)
+        line_ends = data.count(b"\n", position, stop) + data.count(b"\r", position, stop)
         if lines + line_ends <= PORTION_LINES:
             lines += line_ends
-            at = stop
+            position = stop
             size *= 2
         elif size > _BLOCK:
             size //= 2
         else:
             return stop
-    return at
+    return position
 
 
 def portions(data: bytes) -> Iterator[bytes]:

@@ -117,29 +117,29 @@ class ResponseTap:
 
     def feed(self, data: bytes) -> list[Event]:
         """Returns the events that a chunk of the stream completes, and none after `Lost`."""
-        at = 0
-        while at < len(data):
-            at = self._advance(data, at)
+        position = 0
+        while position < len(data):
+            position = self._advance(data, position)
         events, self._events = self._events, []
         return events
 
-    def feed_some(self, data: bytes, at: int) -> tuple[list[Event], int]:
+    def feed_some(self, data: bytes, position: int) -> tuple[list[Event], int]:
         """Parses like `feed`, but from a position on, and at most to the end of the first head or response.
 
         Returns:
             The events, and the position of the first unread byte.
         """
-        at = self._advance(data, at)
+        position = self._advance(data, position)
         events, self._events = self._events, []
-        return events, at
+        return events, position
 
-    def _advance(self, data: bytes, at: int) -> int:
+    def _advance(self, data: bytes, position: int) -> int:
         if self._deaf:
             return len(data)
         try:
             if self._lost:
                 raise _Unfollowable(self._lost)
-            return self._step(data, at)
+            return self._step(data, position)
         except _Unfollowable as error:
             self._die()
             self._events.append(Lost(str(error)))
@@ -188,25 +188,25 @@ class ResponseTap:
         self._asked.clear()
         self._begin()
 
-    def _in_head(self, data: bytes, at: int) -> int:
+    def _in_head(self, data: bytes, position: int) -> int:
         """Looks for the end of a head, because the parser must not see anything after it."""
         if not self._head:
-            if data[at] in b"\r\n":
-                return at + 1  # some servers send a surplus empty line after a body
+            if data[position] in b"\r\n":
+                return position + 1  # some servers send a surplus empty line after a body
             if not self._asked:
                 raise _Unfollowable("the upstream sent what no request asked for")
         held_size = len(self._head)
         if held_size:
             # This happens at most once per call, so copying a chunk here costs no more than receiving it.
-            self._head += data[at : at + MAX_RESPONSE_HEAD_BYTES + 1 - held_size]
+            self._head += data[position : position + MAX_RESPONSE_HEAD_BYTES + 1 - held_size]
             self._judge_start(bytes(self._head[: len(_FIRST)]))
             head_end = _HEAD_END(self._head, max(0, held_size - _ENOUGH))
             stop = head_end.end() if head_end else len(self._head)
         else:
-            self._judge_start(data[at : at + len(_FIRST)])
-            head_end = _HEAD_END(data, at, at + MAX_RESPONSE_HEAD_BYTES + 1)
-            stop = (head_end.end() if head_end else min(len(data), at + MAX_RESPONSE_HEAD_BYTES + 1)) - at
-            self._head += data[at : at + stop]
+            self._judge_start(data[position : position + len(_FIRST)])
+            head_end = _HEAD_END(data, position, position + MAX_RESPONSE_HEAD_BYTES + 1)
+            stop = (head_end.end() if head_end else min(len(data), position + MAX_RESPONSE_HEAD_BYTES + 1)) - position
+            self._head += data[position : position + stop]
         if stop > MAX_RESPONSE_HEAD_BYTES:
             raise _Unfollowable(f"a response head is longer than {MAX_RESPONSE_HEAD_BYTES} bytes")
         if head_end:
@@ -215,9 +215,9 @@ class ResponseTap:
             self._complete(raw)
             if self._has_switched:
                 self._die()
-                self._events.append(Switched(len(data) - (at + stop - held_size)))
+                self._events.append(Switched(len(data) - (position + stop - held_size)))
                 return len(data)
-        return at + stop - held_size
+        return position + stop - held_size
 
     @staticmethod
     def _judge_start(start: bytes) -> None:
@@ -252,20 +252,20 @@ class ResponseTap:
         else:
             self._events.append(ResponseEnd())
 
-    def _in_content(self, data: bytes, at: int) -> int:
-        piece = data[at : at + self._left]
+    def _in_content(self, data: bytes, position: int) -> int:
+        piece = data[position : position + self._left]
         self._left -= len(piece)
         self._events.append(ResponseBody(piece))
         if not self._left:
             self._events.append(ResponseEnd())
             self._begin()
-        return at + len(piece)
+        return position + len(piece)
 
-    def _in_chunks(self, data: bytes, at: int) -> int:
+    def _in_chunks(self, data: bytes, position: int) -> int:
         assert self._chunks
         events: list[Body | End] = []
         try:
-            at = self._chunks.feed(data, at, events.append)
+            position = self._chunks.feed(data, position, events.append)
         except Malformed as error:
             raise _Unfollowable(f"a response in chunks cannot be read: {error.reason}") from None
         finally:
@@ -275,10 +275,10 @@ class ResponseTap:
                 elif isinstance(event, End):
                     self._events.append(ResponseEnd(event.trailers))
                     self._begin()
-        return at
+        return position
 
-    def _until_close(self, data: bytes, at: int) -> int:
-        self._events.append(ResponseBody(data[at:]))
+    def _until_close(self, data: bytes, position: int) -> int:
+        self._events.append(ResponseBody(data[position:]))
         return len(data)
 
 

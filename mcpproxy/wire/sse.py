@@ -118,14 +118,14 @@ class EventSplitter:
         if not data:
             return []
         self._after_cr = data.endswith(b"\r")
-        at = 0
+        position = 0
         if self._begun:
             line_end = _LINE_END(data)
-            at = line_end.end() if line_end else len(data)
-        data_lines = _DATA_LINES(data, at)
+            position = line_end.end() if line_end else len(data)
+        data_lines = _DATA_LINES(data, position)
         if data_lines is None:
             return self._take_lines(data)
-        events = self._take_lines(data[:at])
+        events = self._take_lines(data[:position])
         self._take_data_lines(data_lines[0])
         return events + self._spill() + self._take_lines(data[data_lines.end() :])
 
@@ -142,7 +142,7 @@ class EventSplitter:
             return []
         # On bytes, unlike on text, `splitlines` recognises only the three line ends of the standard.
         lines = data.splitlines()
-        unfinished = b"" if data.endswith((b"\r", b"\n")) else lines.pop()
+        unfinished_line = b"" if data.endswith((b"\r", b"\n")) else lines.pop()
         events = []
         for line in lines:
             if self._begun or len(line) > self._max_field:
@@ -154,8 +154,8 @@ class EventSplitter:
                 events += self._dispatch()
                 continue
             events += self._spill()
-        if unfinished:
-            self._grow(unfinished)
+        if unfinished_line:
+            self._grow(unfinished_line)
             events += self._spill()
         return events
 

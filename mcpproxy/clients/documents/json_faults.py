@@ -51,16 +51,16 @@ def fault(text: str, plain_text: str, *, strict: bool) -> ConfigError:
     except RecursionError:
         return ConfigError(f"values are nested more than {MAX_DEPTH} deep")
     position = next(
-        at for at, (char, plain_char) in enumerate(zip(text, plain_text, strict=True)) if char != plain_char
+        index for index, (char, plain_char) in enumerate(zip(text, plain_text, strict=True)) if char != plain_char
     )
     fault_name = "a comma before a closing bracket" if text[position] == "," else "a comment"
     return placed(text, position, f"{fault_name}, which this client refuses")
 
 
-def placed(text: str, at: int, reason: str) -> ConfigError:
+def placed(text: str, position: int, reason: str) -> ConfigError:
     """Returns an error whose text begins with the line and column of a position."""
-    line = text.count("\n", 0, at) + 1
-    return ConfigError(f"line {line}, column {at - text.rfind(chr(10), 0, at)}: {reason}")
+    line = text.count("\n", 0, position) + 1
+    return ConfigError(f"line {line}, column {position - text.rfind(chr(10), 0, position)}: {reason}")
 
 
 class _NotJson(ValueError):

@@ -119,9 +119,9 @@ class JsonText(EditableText):
             return self.text[slice(*self._value_span(item.path))]
         return json.dumps(item, ensure_ascii=False)
 
-    def _value_at(self, at: int) -> Span:
+    def _value_at(self, position: int) -> Span:
         """Returns the span of the next value."""
-        start = self._skip(at)
+        start = self._skip(position)
         return start, _DECODER.raw_decode(self._plain, start)[1]
 
     def _members(self, start: int) -> dict[str, Member]:
@@ -130,32 +130,32 @@ class JsonText(EditableText):
         if cached_members is not None:
             return cached_members
         members: dict[str, Member] = {}
-        at = self._skip(start + 1)
-        while self._plain[at] != "}":
-            name, end = _DECODER.raw_decode(self._plain, at)
+        position = self._skip(start + 1)
+        while self._plain[position] != "}":
+            name, end = _DECODER.raw_decode(self._plain, position)
             value = self._value_at(self._skip(end) + 1)
             members.pop(name, None)
-            members[name] = Member((at, end), value)
-            at = self._after_comma(value[1])
+            members[name] = Member((position, end), value)
+            position = self._after_comma(value[1])
         self._members_at[start] = members
         return members
 
     def _items(self, start: int) -> list[Span]:
         """Returns the spans of the items of the list at a position."""
         items: list[Span] = []
-        at = self._skip(start + 1)
-        while self._plain[at] != "]":
-            items.append(self._value_at(at))
-            at = self._after_comma(items[-1][1])
+        position = self._skip(start + 1)
+        while self._plain[position] != "]":
+            items.append(self._value_at(position))
+            position = self._after_comma(items[-1][1])
         return items
 
-    def _after_comma(self, at: int) -> int:
+    def _after_comma(self, position: int) -> int:
         """Returns the position of the next member or item, or of the closing bracket."""
-        at = self._skip(at)
-        return self._skip(at + 1) if self._plain[at] == "," else at
+        position = self._skip(position)
+        return self._skip(position + 1) if self._plain[position] == "," else position
 
-    def _skip(self, at: int) -> int:
-        match = _BLANK.match(self._plain, at)
+    def _skip(self, position: int) -> int:
+        match = _BLANK.match(self._plain, position)
         assert match is not None
         return match.end()
 

@@ -20,9 +20,9 @@ class Splices:
         """Adds a replacement of a span by `new`."""
         self.pieces.append((*span, new))
 
-    def insert(self, at: int, new: str) -> None:
+    def insert(self, position: int, new: str) -> None:
         """Adds an insertion of `new` at a position."""
-        self.pieces.append((at, at, new))
+        self.pieces.append((position, position, new))
 
     def result(self) -> str:
         """Returns the text with all replacements applied."""
@@ -34,21 +34,21 @@ class Splices:
         return "".join([*parts, self.text[end:]])
 
 
-def line_start(text: str, at: int) -> int:
+def line_start(text: str, position: int) -> int:
     """Returns the start of the line that contains a position."""
-    return text.rfind("\n", 0, at) + 1
+    return text.rfind("\n", 0, position) + 1
 
 
-def line_end(text: str, at: int) -> int:
+def line_end(text: str, position: int) -> int:
     """Returns the position after the line break of the line that contains a position, or the end of the text."""
-    end = text.find("\n", at)
+    end = text.find("\n", position)
     return len(text) if end < 0 else end + 1
 
 
 def newline_of(text: str) -> str:
     """Returns the line break that the text uses."""
-    at = text.find("\n")
-    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+    position = text.find("\n")
+    return "\r\n" if position > 0 and text[position - 1] == "\r" else "\n"
 
 
 def whole_lines(text: str, span: Span) -> Span:
@@ -62,24 +62,24 @@ def whole_lines(text: str, span: Span) -> Span:
     return start, end
 
 
-def insert_line(splices: Splices, at: int, line: str) -> None:
+def insert_line(splices: Splices, position: int, line: str) -> None:
     """Inserts a line after another one.
 
     Args:
         splices: receives the insertion.
-        at: the end of the other line, after its line break.
+        position: the end of the other line, after its line break.
         line: the new line, without a line break.
     """
     text, newline = splices.text, newline_of(splices.text)
-    splices.insert(at, newline + line if at == len(text) and not text.endswith("\n") else line + newline)
+    splices.insert(position, newline + line if position == len(text) and not text.endswith("\n") else line + newline)
 
 
-def blank_before(text: str, at: int) -> str:
+def blank_before(text: str, position: int) -> str:
     """Returns the white space before a position."""
-    start = at
+    start = position
     while start > 0 and text[start - 1] in " \t\r\n":
         start -= 1
-    return text[start:at]
+    return text[start:position]
 
 
 def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[str]) -> None:

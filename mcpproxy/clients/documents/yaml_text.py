@@ -156,8 +156,8 @@ class YamlText(EditableText):
     def _spelled(self, item: Item) -> str:
         return self._in_form(item, flow=True)
 
-    def _spelled_at(self, item: Item, at: Path) -> str:
-        return self._in_form(item, flow=self._in_flow(at))
+    def _spelled_at(self, item: Item, position: Path) -> str:
+        return self._in_form(item, flow=self._in_flow(position))
 
     def _in_form(self, item: Item, *, flow: bool) -> str:
         if isinstance(item, Moved):

@@ -346,9 +346,9 @@ class ClientConnection(Side):
     def _continue_after_offer(self) -> None:
         """Forwards what the client has sent since its offer to upgrade, if the upstream has responded to the offer."""
         if self._is_tunnel:
-            unread = self._splitter.take_unread()
-            if unread:
-                self._forward_requests(unread)
+            unread_data = self._splitter.take_unread()
+            if unread_data:
+                self._forward_requests(unread_data)
         elif not self.responses.awaited:
             self._forward_events(self._splitter.decline_upgrade(), time.monotonic_ns())
         self.set_held(is_held=self._splitter.unread_bytes > HELD_BYTES)

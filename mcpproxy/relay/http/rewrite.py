@@ -142,11 +142,11 @@ class Rewriter:
         """Returns whether a head with this status, which may be incomplete, is held until it is complete."""
         return len(status) < 3 or status in _ADDRESSED or (status == b"200" and self._tap.awaits_get)
 
-    def _head(self, data: bytes, at: int) -> int:
+    def _head(self, data: bytes, position: int) -> int:
         is_partly_forwarded = self._tap.under_way and not self._held  # the beginning of the head has been forwarded
         is_get = self._tap.awaits_get
-        events, end = self._tap.feed_some(data, at)
-        self._held += data[at:end]
+        events, end = self._tap.feed_some(data, position)
+        self._held += data[position:end]
         self._kept += events
         head = next((event for event in events if isinstance(event, ResponseHead)), None)
         if head is not None:
@@ -167,18 +167,18 @@ class Rewriter:
     def _relative_field(self, field: re.Match[bytes]) -> bytes:
         name, colon, value = field.groups()
         address = value.rstrip(b" \t")
-        relative = self._origin.relative(address)
-        if relative is None:
+        relative_address = self._origin.relative(address)
+        if relative_address is None:
             return field[0]
-        self._told.append(Rewritten(name.lower().decode(), address, relative))
-        return name + colon + relative
+        self._told.append(Rewritten(name.lower().decode(), address, relative_address))
+        return name + colon + relative_address
 
     # --- the first event of a stream ---
 
-    def _first_event(self, data: bytes, at: int) -> int:
+    def _first_event(self, data: bytes, position: int) -> int:
         """Processes the bytes up to the next line end, in content or chunk framing; returns the position after it."""
-        line_end = _LINE_END(data, at)
-        piece = data[at : line_end.end() if line_end else len(data)]
+        line_end = _LINE_END(data, position)
+        piece = data[position : line_end.end() if line_end else len(data)]
         events, size = self._tap.feed_some(piece, 0)
         self._held += piece[:size]
         self._kept += events
@@ -193,7 +193,7 @@ class Rewriter:
         if not self._tap.under_way:
             self._awaits_endpoint = False
             self._release()
-        return at + size
+        return position + size
 
     def _examine_line(self) -> None:
         """Examines the current line of the stream, and forwards its bytes unless the line may have to be changed."""
@@ -218,10 +218,10 @@ class Rewriter:
 
     def _rewrite_endpoint(self, text: bytes) -> None:
         address = text.removeprefix(_DATA).removeprefix(b" ")
-        relative = self._origin.relative(address)
-        if relative is None or self._held != self._line:  # a chunk ends within the line
+        relative_address = self._origin.relative(address)
+        if relative_address is None or self._held != self._line:  # a chunk ends within the line
             return
         # A comment replaces the removed bytes, so the size of the chunk around it stays correct.
-        comment = b":" + b" " * (len(address) - len(relative) - 2) + b"\n"
-        self._held[: len(text)] = comment + text.removesuffix(address) + relative
-        self._told.append(Rewritten("endpoint", address, relative))
+        comment = b":" + b" " * (len(address) - len(relative_address) - 2) + b"\n"
+        self._held[: len(text)] = comment + text.removesuffix(address) + relative_address
+        self._told.append(Rewritten("endpoint", address, relative_address))

@@ -77,7 +77,7 @@ class Shared:
             await self._has_dropped.wait()
 
     def report_overload(self) -> None:
-        """Reports that clients are refused, only once, because thousands may be."""
+        """Reports that clients are refused, but only once, because there may be thousands."""
         if not self._has_reported_crowd:
             self._has_reported_crowd = True
             self.tell(

@@ -97,10 +97,10 @@ class _LongRead:
 
     def step(self) -> bool:
         """Forwards a portion; returns whether more remains."""
-        observed = self._side.observed
+        connection = self._side.observed
         if not self._side.is_forwarding(self):
             return False
-        if observed.is_behind:
+        if connection.is_behind:
             return True
         start, self._at = self._at, portion(self.data, self._at)
         try:
@@ -110,8 +110,8 @@ class _LongRead:
             self._side.transport.abort()
             self._side.discard()
             raise
-        observed.calls.make()
-        if self._at < len(self.data) or observed.is_behind:
+        connection.calls.make()
+        if self._at < len(self.data) or connection.is_behind:
             return True
         self._side.finish(self)
         return False

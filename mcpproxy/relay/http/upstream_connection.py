@@ -44,9 +44,9 @@ class UpstreamConnection(Side):
         """Forwards what the upstream sent before it closed, then ends the client's connection in the same way."""
         if exc is not None and self._client.relays_half_closes:
             # Before the write failed, the upstream may have sent the reason, such as 401 or 413.
-            unread = _unread(self.transport)
-            if unread:
-                self.data_received(unread)
+            unread_data = _unread(self.transport)
+            if unread_data:
+                self.data_received(unread_data)
         self.when_forwarded(partial(self._client.upstream_lost, exc))
 
     def pause_writing(self) -> None:
