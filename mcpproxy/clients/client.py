@@ -39,7 +39,7 @@ class ConfigFile:
     too.
     """
     places: Mapping[System, tuple[str, ...]]
-    """The places of the file, for `Machine.resolve`."""
+    """Where the file is on each system, in the form that `Machine.resolve` accepts."""
     shared: bool = False
     """Whether other clients read the same file."""
 
@@ -49,9 +49,9 @@ class UneditableServers:
     """Servers of a client that no editable file lists: those of its plugins, extensions or connectors."""
 
     what: str
-    """`plugin`, `extension`, …"""
+    """What provides the servers, such as `plugin` or `extension`."""
     place: str
-    """Where they are, for `Machine.resolve`; each match is one server."""
+    """Where the servers are, in the form that `Machine.resolve` accepts; each match is one server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ class Client:
     """One MCP client; the catalogue contains one object for each."""
 
     id: str
-    """Its name on the command line."""
+    """The name of the client on the command line."""
     title: str
     files: tuple[ConfigFile, ...]
     source: str
-    """The documentation or source code that the facts come from."""
+    """The documentation or source code from which the facts about the client come."""
     after: str
     """What the user must do in the client after an edit, as an imperative, such as `restart it`.
 
@@ -119,7 +119,7 @@ class Client:
     own_variables: tuple[str, ...] = ()
     """Regular expressions for variables whose values only the client knows, such as those that the user enters."""
     misplaced: tuple[str, ...] = ()
-    """Files that users mistake for the client's configuration, but that it does not read; for `Machine.resolve`."""
+    """Files that users mistake for the client's configuration, in the form that `Machine.resolve` accepts."""
     starts_in_file_folder: bool = False
     """Whether servers start in the folder of their configuration file, not in the directory of the client."""
     store_package: tuple[str, str] | None = None

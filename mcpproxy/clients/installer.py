@@ -43,8 +43,7 @@ Way = Literal["bridge", "oauth-resource"]
 """
 
 _TRIES: Final = 20
-"""How often the changes to a file are planned if its client keeps writing, which it does a few times a second at most.
-"""
+"""The maximum number of times that the changes to a file are planned; its client may write a few times a second."""
 
 
 class CannotChange(Exception):

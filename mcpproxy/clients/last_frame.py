@@ -19,9 +19,9 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import InstallState
 
 STDIO_BYTES: Final = 1 << 20
-"""The maximum that is read of a stdio capture, which has one client that identifies itself at the beginning."""
+"""The maximum number of bytes read from a stdio capture, which has one client that introduces itself at the start."""
 HTTP_BYTES: Final = 64 << 20
-"""The maximum that is read of an HTTP capture, which may have many clients; this takes one to two seconds."""
+"""The maximum number of bytes read from an HTTP capture, which may have many clients; this takes one to two seconds."""
 CAPTURES: Final = 1000
 """The maximum number of captures examined per server, starting with the most recently written."""
 
@@ -100,8 +100,7 @@ class ServerCaptures:
 
         Args:
             locations: the locations of all servers. Servers with the same name share a folder, so a capture with the
-                origin
-                of another server does not count.
+                origin of another server does not count.
         """
         self._listed.clear()
         self._origins = {self._origin_of(location) for location in locations if location is not None}

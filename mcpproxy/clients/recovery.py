@@ -140,7 +140,10 @@ def _listener(state: InstallState, server: Server, url: str, *, is_lost: bool) -
 
 
 def _before(state: InstallState, server: Server) -> Iterator[Server]:
-    """Yields the servers in all backups, newest first; in backups of the server's file, their file is the server's."""
+    """Yields the servers in all backups, newest backup first.
+
+    Servers from backups of the given server's file have that file, and all others have the backup as their file.
+    """
     try:
         names = sorted(os.listdir(state.backups), reverse=True)
     except OSError:

@@ -323,7 +323,7 @@ def opened(*, is_dry: bool) -> AbstractContextManager[InstallState]:
 
 @contextmanager
 def locked() -> Iterator[InstallState]:
-    """Reads the records and locks them; meanwhile, a second `install` waits.
+    """Reads the records and locks them, so a second `install` waits.
 
     Raises:
         OSError: the folder cannot be created, or a later version of mcpproxy wrote the records.

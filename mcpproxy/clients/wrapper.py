@@ -56,7 +56,7 @@ class WrappedCommand:
     machine: str
     """The value of `--machine`; empty if it is missing."""
     machine_at: int | None
-    """The index of the word that contains this value, perhaps after `=`; None if there is none."""
+    """The index of the word that contains the value of `--machine`, perhaps after `=`; None if it is missing."""
 
     @property
     def is_there(self) -> bool:
@@ -126,7 +126,7 @@ def program_words() -> tuple[str, ...]:
 
 
 def is_recorder(words: Sequence[str]) -> bool:
-    """Returns whether a process with these arguments is `run` itself, not a launcher that got its command."""
+    """Returns whether a process with these arguments is `run` itself, and not a launcher that starts it."""
     run_index = _place_of_run(words)
     if run_index is None:
         return False

@@ -53,7 +53,7 @@ not the disk.
 """
 
 TARGETS: Final = 256
-"""The maximum number of request targets that are cached redacted and hashed; most clients use one."""
+"""The maximum number of request targets whose redacted and hashed forms are cached; most clients use one."""
 
 _NEAR: Final = ("unix", "127.", "[::1]:", "[::ffff:127.")
 """The prefixes of peers that are on this machine."""

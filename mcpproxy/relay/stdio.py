@@ -1,4 +1,4 @@
-"""Runs a stdio server as if mcpproxy were not there: spawns it, runs three pumps, passes on signals, and ends alike.
+"""Runs a stdio server as if mcpproxy were not there: spawns it, pumps its streams, and passes on signals and its end.
 
 Promises: whatever the client or the system does to mcpproxy happens to the server, and whatever the server does happens
 to the client. When a server ends by itself, its descendants are not signalled. If it ends with status 0 and leaves its
@@ -43,7 +43,7 @@ GONE_S: Final = 3.0
 GRACE_S: Final = 2.0
 """The time between TERM and KILL."""
 UNREAD_S: Final = 3.0
-"""How long unread stderr may delay the end, and so may unread stdout after a terminating signal.
+"""How long unread stderr may delay the end; after a terminating signal, the limit also applies to unread stdout.
 
 The time is counted from the last byte that was read.
 """
@@ -457,8 +457,7 @@ class _Drain:
         self._writers.register(pump.source, 0)
         self._unread, self._taken = _waiting_bytes(pump.source), pump.taken
         self._goal: int | None = None
-        """The value of `delivered` at which all bytes from the start are forwarded; None until the thread reads again.
-        """
+        """The value of `delivered` when all bytes from the start are forwarded; None until the thread reads again."""
         self._began = self._quiet_since = self._progress_at = time.monotonic()
         self._delivered = pump.delivered
 

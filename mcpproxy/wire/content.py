@@ -60,7 +60,7 @@ class _Engine(Protocol):
         """The input after the end of the member."""
 
     def more(self, data: bytes) -> bytes:
-        """Returns about one slice of output at most, or an empty string when the input so far is used up."""
+        """Returns about one slice of output at most, or no bytes when the input so far is used up."""
 
 
 class _Coding(NamedTuple):

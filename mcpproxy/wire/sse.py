@@ -89,7 +89,7 @@ class EventSplitter:
     """Splits one event stream into events.
 
     Attributes:
-        comments: the number of comment lines since the last event.
+        comments: the number of comment lines since the last event, which the next event will report.
     """
 
     def __init__(self, max_pending: int = MAX_PENDING_BYTES, max_field: int = MAX_FIELD_BYTES) -> None:

@@ -1,4 +1,4 @@
-"""The edits of a configuration file, regardless of its format: a few operations on values at a path.
+"""Describes edits of a configuration file, regardless of its format, as a few operations on the value at a path.
 
 Each operation is implemented twice: here on plain data, and in the modules of the formats on text. `Document.edited`
 runs both and compares the results, so an edit that a format gets wrong is refused and never written.

@@ -38,7 +38,7 @@ def fault(text: str, plain_text: str, *, strict: bool) -> ConfigError:
             _Examiner(text, strict).document()
         except ConfigError as error:
             return error
-        return ConfigError("a number has too many digits")  # Python reads no integer of more than 4300 digits
+        return ConfigError("a number has too many digits")  # Python refuses integers of more than 4300 digits
     try:
         json.loads(plain_text, parse_constant=_refuse)
     except json.JSONDecodeError as error:
@@ -64,7 +64,7 @@ def placed(text: str, position: int, reason: str) -> ConfigError:
 
 
 class _NotJson(ValueError):
-    """A constant that only Python accepts."""
+    """The text contains a constant that only Python accepts."""
 
 
 def _refuse(constant: str) -> None:

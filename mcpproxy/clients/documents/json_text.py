@@ -47,7 +47,7 @@ class JsonText(EditableText):
     COMMENTS = COMMENTS
 
     def __init__(self, text: str, *, strict: bool) -> None:
-        """Read a file.
+        """Parses a file.
 
         Args:
             text: the text of the file, without a byte-order mark.

@@ -51,7 +51,7 @@ class TomlText(EditableText):
     COMMENTS = ("#",)
 
     def __init__(self, text: str) -> None:
-        """Read a file.
+        """Parses a file.
 
         Raises:
             ConfigError: it is not TOML, or it is a form of TOML that cannot be edited exactly.

@@ -30,7 +30,7 @@ class YamlText(EditableText):
     COMMENTS = ("#",)
 
     def __init__(self, text: str) -> None:
-        """Read a file.
+        """Parses a file.
 
         Raises:
             ConfigError: it is not YAML, or not exactly one document.

@@ -36,7 +36,7 @@ class Origin:
     """The upstream's origin, in every spelling."""
 
     def __init__(self, scheme: str, host: str, port: int | None) -> None:
-        """If `port` is None, the origin has the default port of its scheme."""
+        """Compiles a pattern for the origin; if `port` is None, it has the default port of its scheme."""
         port = port or _DEFAULT_PORT[scheme]
         name = host.encode("idna")
         name = re.escape(b"[%b]" % name if b":" in name else name)
