@@ -1,7 +1,7 @@
-"""`serve … -- COMMAND`: the server runs under the same relay as with `run`, and HTTP is relayed in a thread next to it.
+"""`serve … -- COMMAND`: runs the server under the same relay as `run`, and relays HTTP in a separate thread.
 
-Signals, the end of the server, and its end if we are killed are therefore those of `run` (`mcpproxy.relay.stdio`). HTTP
-is relayed from the moment when the server listens until it has ended.
+So signals, the end of the server, and its end if mcpproxy is killed are handled as by `run` (`mcpproxy.relay.stdio`).
+HTTP is relayed from the moment when the server listens until it has ended.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError
 from mcpproxy.relay.stdio import ServerExit, StdioRelay
 
 LISTEN_S: Final = 60.0
-"""How long a server may take until it listens."""
+"""How long a server may take to listen, in seconds."""
 LOOK_S: Final = 0.05
-"""The seconds between two attempts to connect to it."""
+"""The time between two attempts to connect to the server, in seconds."""
 PROBE_S: Final = 1.0
-"""How long one attempt may take."""
+"""How long one attempt may take, in seconds."""
 
 
 class Traffic(Protocol):
-    """The HTTP traffic of a server, to be relayed while it runs."""
+    """Relays the HTTP traffic of a server while it runs."""
 
     async def begin(self) -> None:
-        """Accept clients."""
+        """Starts accepting clients."""
 
     async def end(self, ending: str, process: ServedProcess, how: ServerExit) -> None:
-        """End all connections, and the recording."""
+        """Ends all connections, and the recording."""
 
 
 class ServedCommand:
-    """A server and its traffic."""
+    """Runs a server, and relays its traffic."""
 
     def __init__(
         self,
@@ -51,15 +51,15 @@ class ServedCommand:
         closed: frozenset[int],
         files: int,
     ) -> None:
-        """Create it without starting anything. No thread may run yet.
+        """Prepares the command without starting it; no thread may be running yet.
 
         Args:
-            traffic: what to relay.
-            recorder: records it.
-            upstream: where the server will listen.
-            new_loop: makes the event loop.
-            closed: which of 0, 1 and 2 we were started without.
-            files: how many files the server may open.
+            traffic: the traffic to relay.
+            recorder: the recorder of the traffic.
+            upstream: the address on which the server will listen.
+            new_loop: creates the event loop.
+            closed: those of the descriptors 0, 1 and 2 that were closed when mcpproxy was started.
+            files: the limit on open files for the server.
         """
         self._traffic = traffic
         self._recorder = recorder
@@ -77,13 +77,13 @@ class ServedCommand:
         self._how: ServerExit | None = None
 
     def run(self, command: list[bytes]) -> int:
-        """Run the server until it ends; returns the exit status of `serve`.
+        """Runs the server until it ends; returns the exit status of `serve`.
 
         Raises:
-            SpawnError: it could not be run; the capture is closed.
+            SpawnError: the server could not be run; the capture is closed.
         """
         try:
-            self._how = how = self._relay.run(command, EnvironmentBlock())
+            self._how = server_exit = self._relay.run(command, EnvironmentBlock())
         except SpawnError as error:
             self._recorder.start_threads()
             self._recorder.writer.post(launch_failure(error.errno))
@@ -94,14 +94,16 @@ class ServedCommand:
         self._thread.join()
         self._relay.dismiss_guard()
         if not self._has_listened:
-            why = f"did not listen within {LISTEN_S:.0f} s" if self._relay.stop_reason else "ended before it listened"
-            stderr_writer.put(f"the server {why} on the address in URL")
+            failure = (
+                f"did not listen within {LISTEN_S:.0f} s" if self._relay.stop_reason else "ended before it listened"
+            )
+            stderr_writer.put(f"the server {failure} on the address in URL")
         if self._relay.stop_reason is not None:
             return 1
-        return how.status or (0 if self._has_listened else 1)
+        return server_exit.status or (0 if self._has_listened else 1)
 
     def die_by_its_signal(self) -> None:
-        """End as the server ended, if a signal ended it by itself."""
+        """Ends this process by the signal that ended the server, unless mcpproxy itself stopped it."""
         if self._how is not None and self._how.signum is not None and self._relay.stop_reason is None:
             self._waiting.die_by(self._how.signum)
 
@@ -122,7 +124,7 @@ class ServedCommand:
                 self._has_listened = True
             elif not self._has_ended.is_set():
                 self._relay.stop("not_listening")
-        except Exception as error:  # noqa: BLE001 - the server must not run on without its address
+        except Exception as error:  # noqa: BLE001 - the server must not keep running without its public address
             self._recorder.faults.in_event(error)
             self._relay.stop("fault")
         await self._has_ended.wait()
@@ -131,8 +133,8 @@ class ServedCommand:
 
     async def _waited_until_listening(self) -> bool:
         loop = asyncio.get_running_loop()
-        until = loop.time() + LISTEN_S
-        while not self._has_ended.is_set() and loop.time() < until:
+        deadline = loop.time() + LISTEN_S
+        while not self._has_ended.is_set() and loop.time() < deadline:
             if await loop.run_in_executor(None, is_listening, self._upstream):
                 return True
             with contextlib.suppress(TimeoutError):
@@ -141,7 +143,7 @@ class ServedCommand:
 
 
 def is_listening(upstream: Upstream) -> bool:
-    """Whether a process listens at an address. The attempt blocks for a second at most."""
+    """Returns whether a process listens at an address; the attempt blocks for at most a second."""
     try:
         if upstream.unix is None:
             socket.create_connection((upstream.host, upstream.port), PROBE_S).close()

@@ -1,6 +1,7 @@
-"""Every client that `install` knows, one row each, with the sources of its facts; "seen with" means that it was run.
+"""Every client that `install` knows, one row each, with the sources of its facts.
 
-Everything that mcpproxy knows about a client is in its row. `docs/clients.md` is made from these rows.
+"Seen with" names the version of the client that was run to verify the row. Everything that mcpproxy knows about a
+client is in its row. `docs/clients.md` is generated from these rows.
 """
 
 from __future__ import annotations
@@ -495,9 +496,9 @@ CLIENTS: Final = (
         speaks_as=("amp",),
     ),
 )
-"""In the order in which they are listed."""
+"""All clients, in the order in which commands list them."""
 
 
 def by_id(name: str) -> Client | None:
-    """The client of this name."""
+    """Returns the client with this id, or None."""
     return next((client for client in CLIENTS if client.id == name), None)

@@ -1,7 +1,7 @@
-"""The machine as clients see it: which system, whose home, which variables, which directory.
+"""The machine as clients see it: its system, the user's home and environment, and the current directory.
 
 Places of configuration files are written as clients document them (`~/.cursor/mcp.json`, `%APPDATA%/Claude/…`) and
-resolved here, so a test can look up the files of a Mac with a made-up home.
+resolved here, so a test can look up the files of a Mac in a temporary home directory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Machine:
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: Path = Path()
-    """Where the command was started: project files are searched for from here up to the root of the repository."""
+    """Where the command was started; project files are searched for from there up to the root of the repository."""
     windows_homes: tuple[Path, ...] = ()
-    """Inside WSL: the homes of the Windows side, as they are mounted."""
+    """In WSL: the home directories of the Windows users, at their mount points."""
 
     @classmethod
     def here(cls) -> Machine:
-        """The machine that this process runs on.
+        """Returns the machine that this process runs on.
 
         Raises:
             OSError: neither HOME nor the password database names a home directory.
@@ -58,42 +58,43 @@ class Machine:
         return self.directory
 
     def resolve(self, place: str, overrides: Sequence[tuple[str, str]] = ()) -> list[Path]:
-        """The paths that a place stands for: one; for a project, one per folder; with `*`, those that exist.
+        """Returns the paths of a place: one path, or one for each folder of a project, or with `*`, those that exist.
 
         Args:
-            place: begins with `~/`, `./` (the project), `/`, or a variable of Windows such as `%APPDATA%`.
-            overrides: names of variables, and the prefixes of places that their values replace.
+            place: the place, which begins with `~/`, `./` (the project), `/`, or a Windows variable such as
+                `%APPDATA%`.
+            overrides: environment variables, each with the prefix of places that its value replaces.
         """
-        for variable, front in overrides:
+        for variable, prefix in overrides:
             value = self.environment.get(variable)
-            if value and (place == front or place.startswith(f"{front}/")):
-                return self._paths(f"{value}{place[len(front) :]}")
+            if value and (place == prefix or place.startswith(f"{prefix}/")):
+                return self._paths(f"{value}{place[len(prefix) :]}")
         return self._paths(place)
 
     def _paths(self, place: str) -> list[Path]:
         for variable, folder in _WINDOWS.items():
             if place.startswith(variable):
-                base = self.environment.get(variable.strip("%")) if self.system == "windows" else None
-                place = f"{base or self.home / folder}{place[len(variable) :]}"
+                base_folder = self.environment.get(variable.strip("%")) if self.system == "windows" else None
+                place = f"{base_folder or self.home / folder}{place[len(variable) :]}"
         if place.startswith("./"):
-            # Clients that search several folders of a repository do so from its root down to where they were started.
+            # Clients that search several folders of a repository go from its root down to the current directory.
             paths = [folder / place[2:] for folder in self._project_folders()]
         else:
             paths = [self.home / place[2:] if place.startswith("~/") else Path(place)]
         return [match for path in paths for match in (sorted(_matching(path)) if _GLOB & {*place} else [path])]
 
     def _project_folders(self) -> list[Path]:
-        """The root of the repository, and every folder from there down to the directory."""
-        above = [folder for folder in self.directory.parents if folder.is_relative_to(self.project)]
-        return [*reversed(above), self.directory]
+        """Returns every folder from the root of the repository down to the current directory."""
+        parents = [folder for folder in self.directory.parents if folder.is_relative_to(self.project)]
+        return [*reversed(parents), self.directory]
 
     def windows_side(self) -> Iterator[Machine]:
-        """Inside WSL: a machine for each user of the Windows side."""
+        """Yields, in WSL, a machine for each Windows user."""
         for home in self.windows_homes:
             yield Machine("windows", home, {}, home)
 
     def shown(self, path: Path) -> str:
-        """A path for a person to read: with `~` for the home directory."""
+        """Returns a path for output, with `~` for the home directory."""
         if path == self.home:
             return "~"
         try:
@@ -103,9 +104,9 @@ class Machine:
 
 
 def _matching(pattern: Path) -> Iterator[Path]:
-    fixed = Path(*_before_glob(pattern.parts))
-    rest = pattern.parts[len(fixed.parts) :]
-    yield from fixed.glob("/".join(rest))
+    base = Path(*_before_glob(pattern.parts))
+    pattern_parts = pattern.parts[len(base.parts) :]
+    yield from base.glob("/".join(pattern_parts))
 
 
 def _before_glob(parts: Sequence[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""The page of all clients, generated from the catalogue: docs/clients.md.
+"""Generates docs/clients.md, the page of all clients, from the catalogue.
 
-python -m mcpproxy.clients.page docs/clients.md     rewrites it
+python -m mcpproxy.clients.page docs/clients.md     rewrites the page
 """
 
 import sys
@@ -25,7 +25,7 @@ record on Windows yet, so nothing is written there.
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the text of the page."""
     lines = [_OPENING, "| client | name | your files | project files | source |", "|---|---|---|---|---|"]
     lines += [
         f"| {client.title} | `{client.id}` | {_files(client, 'user')} | {_files(client, 'project')} | {client.source} |"
@@ -37,10 +37,10 @@ def page() -> str:
 
 
 def _after(client: Client) -> str:
-    project = (
+    project_step = (
         f"; for a project's servers, {client.after_project.replace('and ', 'also ', 1)}" if client.after_project else ""
     )
-    return (client.after or "nothing: it notices the change") + project
+    return (client.after or "nothing: it notices the change") + project_step
 
 
 def _files(client: Client, scope: str) -> str:
@@ -53,9 +53,9 @@ def _places(client: Client, scope: str) -> Iterator[str]:
             linux, macos = (config.places.get(system, ()) for system in ("linux", "macos"))
             yield from (f"`{place}`" for place in linux)
             yield from (f"`{place}` (macOS)" for place in macos if place not in linux)
-    for variable, front in client.overrides:
+    for variable, prefix in client.overrides:
         if scope == "user":
-            yield f"`{variable}` replaces `{front}`"
+            yield f"`{variable}` replaces `{prefix}`"
 
 
 if __name__ == "__main__":

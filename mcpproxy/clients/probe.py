@@ -1,7 +1,7 @@
-"""Finds out, by a request without credentials, whether clients can use a server with a URL as it is.
+"""Finds out, with a request without credentials, whether clients can use a server with a URL as it is.
 
-One `ping` is posted: it opens no session, and a server that requires credentials refuses it like any other request. The
-headers of the client's entry are not sent. A redirect is followed as the official SDKs follow it: within its origin.
+The request is a `ping`, which opens no session and which a server that requires credentials refuses like any other. The
+headers of the client's entry are not sent. A redirect is followed as the official SDKs do, only within its origin.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from mcpproxy.clients.timeouts import run_with_timeout
 
 PROBE_S: Final = 5.0
-"""How long a server may take."""
+"""How long a server may take to respond, in seconds."""
 HOPS: Final = 5
-"""How many redirects are followed."""
+"""The maximum number of redirects that are followed."""
 REDIRECTS: Final = (301, 302, 303, 307, 308)
 _KEEPING: Final = (307, 308)
 _AT_ONCE: Final = 8
 _PORT_OF: Final = {"http": 80, "https": 443}
 
 Access = Literal["open", "denied", "oauth", "redirect", "unreachable", "unapproved"]
-"""`denied`: it requires credentials, but does not mention OAuth. `unapproved`: no request was sent."""
+"""`denied`: the server requires credentials, but does not mention OAuth. `unapproved`: no request was sent."""
 
 
 class Probe(NamedTuple):
@@ -35,19 +35,19 @@ class Probe(NamedTuple):
 
     access: Access
     reason: str = ""
-    """For `redirect` and `unreachable`: where to, or why."""
+    """For `redirect`, the destination; for `unreachable`, the cause."""
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     """Returns redirects to the caller instead of following them."""
 
     def redirect_request(self, *_args: Any, **_more: Any) -> None:
-        """Follow no redirect."""
+        """Returns None, so no redirect is followed."""
         return
 
 
 def probe(url: str) -> Probe:
-    """Probe one server."""
+    """Probes one server."""
     try:
         return run_with_timeout(2 * PROBE_S, lambda: _asked(url))
     except TimeoutError as error:
@@ -55,27 +55,27 @@ def probe(url: str) -> Probe:
 
 
 def next_url(url: str, method: str, status: int, location: str) -> str | None:
-    """The URL at which the official SDKs repeat a request that was redirected, or None if they do not.
+    """Returns the URL to which the official SDKs repeat a redirected request, or None if they do not repeat it.
 
-    They stay within the origin, ignore credentials in the redirect, and do not let a POST become a GET, as it
+    They stay within the origin, refuse credentials in the redirect, and do not let a POST become a GET, as it
     does after 301, 302 and 303.
     """
     if status not in (_KEEPING if method == "POST" else REDIRECTS) or not location:
         return None
     try:
         target = urljoin(url, location)
-        before, after = urlsplit(url), urlsplit(target)
-        is_same = _origin(before) == _origin(after) and after.username is None
-    except ValueError:  # it is not an address
+        old_parts, new_parts = urlsplit(url), urlsplit(target)
+        is_same_origin = _origin(old_parts) == _origin(new_parts) and new_parts.username is None
+    except ValueError:  # the location is not a valid URL
         return None
-    return target if is_same else None
+    return target if is_same_origin else None
 
 
 def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or _PORT_OF.get(parts.scheme)
 
 
-def _asked(url: str, hops: int = HOPS) -> Probe:
+def _asked(url: str, max_redirects: int = HOPS) -> Probe:
     try:
         request = urllib.request.Request(  # noqa: S310 # only http and https come here
             url,
@@ -87,7 +87,7 @@ def _asked(url: str, hops: int = HOPS) -> Probe:
     except urllib.error.HTTPError as error:
         with error:
             target = next_url(url, "POST", error.code, error.headers.get("Location") or "")
-        return _asked(target, hops - 1) if target is not None and hops else _of_status(error)
+        return _asked(target, max_redirects - 1) if target is not None and max_redirects else _of_status(error)
     except urllib.error.URLError as error:
         return Probe("unreachable", _why(error.reason))
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -115,9 +115,9 @@ def _why(reason: object) -> str:
 
 
 def probe_all(urls: Iterable[str]) -> dict[str, Probe]:
-    """Probe several servers at the same time."""
-    each = list(dict.fromkeys(urls))
-    if not each:
+    """Probes several servers at the same time; returns the probe of each URL."""
+    unique_urls = list(dict.fromkeys(urls))
+    if not unique_urls:
         return {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(each, pool.map(probe, each), strict=True))
+        return dict(zip(unique_urls, pool.map(probe, unique_urls), strict=True))

@@ -1,6 +1,6 @@
-"""The unit that starts `mcpproxy up` with the user's session: for systemd on Linux, for launchd on macOS.
+"""Writes the unit that starts `mcpproxy up` with the user's session, for systemd on Linux or launchd on macOS.
 
-It contains only the command: addresses and ports are read from the records of `install` when it runs.
+The unit contains only the command. `up` reads the addresses and ports from the records of `install`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Unit(NamedTuple):
 
     path: Path
     start: str
-    """The command that starts it, now and with every session."""
+    """The command that starts the unit now and at every login."""
 
 
 def write_unit(machine: Machine, command: Sequence[str]) -> Unit:
-    """Write the unit that runs a command, `mcpproxy up`, replacing an older one if there is one.
+    """Writes the unit that runs a command such as `mcpproxy up`; an existing unit is replaced.
 
     Raises:
-        NoService: there is neither systemd nor launchd on this system.
-        OSError: it cannot be written.
+        NoService: the system has neither systemd nor launchd.
+        OSError: the unit cannot be written.
     """
     path = unit_path(machine)
     if machine.system == "linux":
@@ -47,10 +47,10 @@ def write_unit(machine: Machine, command: Sequence[str]) -> Unit:
 
 
 def unit_path(machine: Machine) -> Path:
-    """Where the unit is.
+    """Returns the path of the unit.
 
     Raises:
-        NoService: there is neither systemd nor launchd on this system.
+        NoService: the system has neither systemd nor launchd.
     """
     if machine.system == "windows":
         raise NoService("mcpproxy cannot record on Windows yet, so there is no service to write")
@@ -59,12 +59,12 @@ def unit_path(machine: Machine) -> Path:
 
 
 def quoted(word: str) -> str:
-    """A word, quoted for systemd, which reads quotes as a shell does but gives `%` another meaning."""
+    """Returns a word quoted for systemd, which reads quotes like a shell but also expands `%`."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Words, quoted for `ExecStart`, in which `$` has another meaning, too."""
+    """Returns words quoted for `ExecStart`, which also expands `$`."""
     return " ".join(map(quoted, words)).replace("$", "$$")
 
 

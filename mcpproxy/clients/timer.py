@@ -1,7 +1,7 @@
-"""The systemd units that run a command regularly: a service, and the timer that starts it.
+"""Writes the systemd units that run a command regularly: a service, and the timer that starts it.
 
-They hold the command and, if variables of the user's shell name the directory of captures, those variables, because a
-unit does not inherit them. Credentials come from files or from an environment that the user adds to the service.
+They contain the command. If variables of the user's shell name the directory of captures, the service also contains
+these, because a unit does not inherit them. Credentials come from files, or from variables that the user adds to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ _FOLDER: Final = "~/.config/systemd/user"
 
 
 class Job(NamedTuple):
-    """What a timer runs."""
+    """A command that a timer runs."""
 
     command: str
     """The mcpproxy command; its units are named after it."""
     description: str
     often: str
-    """How often, in words."""
+    """How often it runs, in words."""
     calendar: str
-    """The same as a calendar expression of systemd."""
+    """How often it runs, as a calendar expression of systemd."""
     spread: str
-    """The random delay, so that machines do not all begin at the same time."""
+    """The maximum random delay, which keeps machines from all starting at the same time."""
 
     @property
     def name(self) -> str:
@@ -44,21 +44,21 @@ class Timer(NamedTuple):
 
     paths: list[Path]
     start: str
-    """The command that starts the timer, now and with every session."""
+    """The command that starts the timer now and at every login."""
 
 
 def write_timer(machine: Machine, job: Job, command: Sequence[str], variables: Mapping[str, str]) -> Timer:
-    """Write the units, over older ones if there are any.
+    """Writes the units; existing ones are replaced.
 
     Args:
-        machine: whose user runs them.
-        job: what the timer runs.
+        machine: the machine, whose user runs the units.
+        job: the job that the timer runs.
         command: the words of the command.
-        variables: variables to add to its environment.
+        variables: variables to add to the environment of the command.
 
     Raises:
-        NoService: this system has no systemd.
-        OSError: they cannot be written.
+        NoService: the system has no systemd.
+        OSError: the units cannot be written.
     """
     if machine.system != "linux":
         raise NoService(
@@ -71,7 +71,7 @@ def write_timer(machine: Machine, job: Job, command: Sequence[str], variables: M
 
 
 def unit_paths(machine: Machine, job: Job) -> tuple[Path, Path]:
-    """Where the units of a job are: the service, and the timer."""
+    """Returns the paths of the units of a job: the service and the timer."""
     variables = (("XDG_CONFIG_HOME", "~/.config"),)
     (service,) = machine.resolve(f"{_FOLDER}/{job.name}.service", variables)
     (timer,) = machine.resolve(f"{_FOLDER}/{job.name}.timer", variables)

@@ -1,8 +1,9 @@
-"""One HTTP exchange and its two bodies, converted into records.
+"""Converts an HTTP exchange and its two bodies into records.
 
-This module decides which bodies are kept: JSON-RPC, the events of a stream and `.well-known` documents, and, where a
-message was due, the text of a response that is not one (`mcpproxy.recorder.response_text`); of all others only size
-and hash. A body is a copy of bytes already forwarded, so nothing here can delay traffic.
+This module decides which bodies are stored: JSON-RPC, the events of a stream, and `.well-known` documents. Where a
+message was expected, the text of a response that is not one is stored, too (`mcpproxy.recorder.response_text`). Of all
+other bodies, only the size and the hash are stored. Bodies are copies of bytes that were already forwarded, so this
+module cannot delay traffic.
 """
 
 import hashlib
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
 
 METADATA_BYTES: Final = 64 << 10
 ENDPOINTS: Final = 2
-"""How many addresses announced on a stream are recorded: the first counts, a second one is a mistake."""
+"""The maximum number of addresses recorded per stream: clients use the first one, and a second one is an error."""
 MAX_ENDPOINT_BYTES: Final = 8192
 MAX_CODING_CHARS: Final = 64
 PLACES: Final = 256
-"""How many paths, in addition to the server's URL, are remembered as places of messages."""
+"""The maximum number of paths, in addition to the server's own, that are remembered because messages go there."""
 STREAM_BYTES: Final = 1 << 40
-"""The largest decoded size of a stream with a content coding."""
+"""The maximum decoded size of a stream with a content coding."""
 SNIFFED: Final = b'"jsonrpc"'
 MAX_SNIFFED_BYTES: Final = 1 << 20
 _WELL_KNOWN: Final = b"/.well-known/"
@@ -48,7 +49,7 @@ _STREAM: Final = b"text/event-stream"
 _FAILURE: Final = 400
 _MESSAGES: Final = frozenset({"request", "notification", "response", "error", "batch"})
 _SILENT: Final = frozenset({202, 204, 205})
-"""Statuses whose responses need no text to be understood."""
+"""The statuses of responses whose text is not stored, because they can be understood without it."""
 _METADATA: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 _JSON: Final = (b"application/json", b"application/json-rpc", b"")
 
@@ -85,12 +86,12 @@ class ExchangeRecorder:
         self._is_announced = False
         self._endpoints: list[str] = []
         self._replaced: dict[tuple[str, bytes], bytes] = {}
-        """The address that was forwarded instead, by the place of the original and the original itself."""
+        """The address that was forwarded instead, by the field or event of the original, and the original."""
         self._rewritten: dict[str, str] = {}
         self._outcome: tuple[str, str | None] | None = None
         self.flags: list[str] = []
         self.missing: list[str] = []
-        """`request` and `response`, if an import lacks their bodies; a recording never does."""
+        """`request` and `response`, if an imported log lacks their bodies; a recording never lacks them."""
         self.uri_key: str | None = None
         self.metadata: str | None = None
         self._text: str | None = None
@@ -110,12 +111,12 @@ class ExchangeRecorder:
         self._message: str | None = None
         """The method of the message that was sent; empty if there was more than one."""
         self._tunnelled: dict[Direction, int] | None = None
-        """The bytes that passed in each direction after an upgrade."""
+        """The number of bytes that passed in each direction after an upgrade."""
         self._error: str | None = None
         self._is_told = True
 
     def begin_request(self, head: http1.Head) -> None:
-        """The request's head was forwarded."""
+        """Records the head of the request, which was forwarded."""
         self._target, self._request_head = head.target, head
         self._host = b"".join(head.headers.values_of(b"host")[:1]).decode("latin-1").lower()
         recorder = self.recorder
@@ -135,11 +136,11 @@ class ExchangeRecorder:
         self._record("request")
 
     def add_to_request(self, payload: bytes) -> Iterator[None] | None:
-        """A piece of the request's content was forwarded; returns the work left on it, if any."""
+        """Processes a piece of the request's content, which was forwarded; returns the remaining work, if any."""
         return self._sent.feed(payload) if self._sent is not None else None
 
     def end_request(self) -> None:
-        """The request is complete."""
+        """Records that the request is complete."""
         self.is_request_open = False
         self._times["request_end"] = self.conversation.at_ns
         if self._sent is not None:
@@ -148,12 +149,12 @@ class ExchangeRecorder:
             self.end(*self._outcome)
 
     def rewrite(self, rewritten: Rewritten) -> None:
-        """An address in the response, which is yet to come, was not forwarded as sent."""
+        """Notes that an address in the response, which comes next, is not forwarded as sent."""
         self._replaced[rewritten.place, rewritten.sent] = rewritten.forwarded
         self._rewritten.setdefault(rewritten.place, self.recorder.clean(rewritten.forwarded))
 
     def begin_response(self, head: response.ResponseHead) -> None:
-        """The response's head was forwarded."""
+        """Processes the head of the response, which was forwarded; for an event stream, records it."""
         self._times["response_head"] = self.conversation.at_ns
         self._response = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
             head.status,
@@ -163,8 +164,8 @@ class ExchangeRecorder:
         )
         self._look_around(head)
         self._response_head = head
-        opened = self._sent.last_event_id if self._sent is not None else None
-        self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, status=head.status)
+        last_event_id = self._sent.last_event_id if self._sent is not None else None
+        self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=last_event_id, status=head.status)
         if self._received.is_stream:
             self._record("response")
             self._received.begin()
@@ -172,35 +173,35 @@ class ExchangeRecorder:
             self._is_told = False
 
     def switch(self) -> None:
-        """The connection is no longer HTTP: what passes from now on belongs to this exchange, and is only counted."""
+        """Notes that the connection is no longer HTTP: further bytes belong to this exchange, and are only counted."""
         self._tunnelled = {"c2s": 0, "s2c": 0}
         self.recorder.report_upgrade()
 
     def count_tunnelled(self, direction: Direction, size: int) -> None:
-        """Bytes were forwarded on the upgraded connection."""
+        """Counts bytes that were forwarded on the upgraded connection."""
         if self._tunnelled is not None:
             self._tunnelled[direction] += size
             self.recorder.bytes[direction] += size
 
     def record_response(self) -> None:
-        """Record the response's head, if that has not been done."""
+        """Records the head of the response unless it is already recorded."""
         if not self._is_told:
             self._is_told = True
             self._record("response")
 
     def add_to_response(self, payload: bytes) -> Iterator[None] | None:
-        """A piece of the response's content was forwarded; returns the work left on it, if any."""
+        """Processes a piece of the response's content, which was forwarded; returns the remaining work, if any."""
         self._times.setdefault("first_byte", self.conversation.at_ns)
         return self._received.feed(payload) if self._received is not None else None
 
     def respond_ourselves(self, status: int, reason: str) -> None:
-        """We refused the request, or could not reach the upstream."""
+        """Records that mcpproxy responded itself: it refused the request, or could not reach the upstream."""
         self._own_status = status
         self._response = members(response={"status": status, "reason": reason, "by": "proxy"})
         self.end("proxy", reason)
 
     def respond(self, by: str, error: str | None) -> None:
-        """The response has ended, complete or broken off; the rest of the request may still follow."""
+        """Records that the response has ended, complete or aborted; the rest of the request may still follow."""
         self._end_response(by)
         if self.is_request_open:
             self._outcome = by, error
@@ -214,7 +215,7 @@ class ExchangeRecorder:
         self._times.setdefault("response_end", self.conversation.at_ns)
 
     def end(self, by: str, error: str | None) -> None:
-        """The exchange has ended."""
+        """Records that the exchange has ended."""
         self._end_response(by)
         if self._outcome is not None and self._outcome[0] != "complete":
             by, error = self._outcome  # the first outcome is the cause
@@ -253,16 +254,16 @@ class ExchangeRecorder:
         return self._target.partition(b"?")[0]
 
     def is_endpoint(self) -> bool:
-        """Whether the request goes to the URL that `serve` was given: traffic there is MCP."""
+        """Returns whether the request goes to the URL that `serve` was given, where all traffic is MCP."""
         return self.path == self.recorder.endpoint
 
     def carries_mcp(self) -> bool:
-        """Whether a message is due: at that URL, at an announced address, or where one has passed before."""
-        places = self.recorder.mcp_places
-        return self.is_endpoint() or self.path in places or (self.uri_key or "") in places
+        """Returns whether to expect messages: at that URL, at an announced address, or where one has passed before."""
+        mcp_places = self.recorder.mcp_places
+        return self.is_endpoint() or self.path in mcp_places or (self.uri_key or "") in mcp_places
 
     def note_message(self) -> None:
-        """A message has passed: from now on, messages are due at this path."""
+        """Notes that a message has passed, so more are expected at this path."""
         if self._request_head is not None and not self.is_endpoint():
             self._note_place(self.path)
 
@@ -275,47 +276,47 @@ class ExchangeRecorder:
             self.recorder.mcp_places.add(place)
 
     def keep_text(self, body: bytes, *, is_cut: bool) -> None:
-        """Keep the text of a response that is not a message; of an error elsewhere, only what OAuth describes."""
+        """Keeps the text of a response that is not a message; of an error where none is expected, the OAuth members."""
         request, head = self._request_head, self._response_head
         if request is None or head is None or head.status in _SILENT or request.method in (b"HEAD", b"OPTIONS"):
             return
-        is_due = self.carries_mcp()
-        if not is_due and (head.status < _FAILURE or head.headers.media_type not in _JSON):
+        expects_message = self.carries_mcp()
+        if not expects_message and (head.status < _FAILURE or head.headers.media_type not in _JSON):
             return
         cleaner = Cleaner(request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean)
-        if is_due:
-            media = b",".join(head.headers.values_of(b"content-type")[:1])
-            self._text = cleaner.body(body, media, is_cut=is_cut)
+        if expects_message:
+            content_type = b",".join(head.headers.values_of(b"content-type")[:1])
+            self._text = cleaner.body(body, content_type, is_cut=is_cut)
         else:
             self._oauth = cleaner.oauth_error(body)
 
     def is_metadata(self) -> bool:
-        """Whether the request is for a document that describes the server (RFC 8615)."""
+        """Returns whether the request is for a document that describes the server (RFC 8615)."""
         return self._target.startswith(_WELL_KNOWN)
 
-    def flag(self, name: str, where: str) -> None:
-        """Flag something in the response that could lead the client past the recorder."""
+    def flag(self, name: str, detail: str) -> None:
+        """Flags something in the response that could lead the client around the recorder."""
         if name not in self.flags:
             self.flags.append(name)
-        self.recorder.warn(name, where)
+        self.recorder.warn(name, detail)
 
     def announce(self, endpoint: bytes) -> None:
-        """Record a legacy `endpoint` event, which says where the client is to POST."""
-        is_news = len(self._endpoints) < ENDPOINTS  # recording each would repeat the head every time
-        if is_news:
+        """Records a legacy `endpoint` event, which says where the client must send its POST requests."""
+        is_new = len(self._endpoints) < ENDPOINTS  # recording each would repeat the head every time
+        if is_new:
             self._endpoints.append(self.recorder.clean(endpoint[:MAX_ENDPOINT_BYTES]))
-        forwarded = self._replaced.get(("endpoint", endpoint), endpoint)
-        if self.store_address(forwarded.decode("utf-8", "replace")) or is_news:
-            # Now, not at the end of the stream: responses on it are found by this key.
+        forwarded_address = self._replaced.get(("endpoint", endpoint), endpoint)
+        if self.store_address(forwarded_address.decode("utf-8", "replace")) or is_new:
+            # Not only at the end of the stream, because readers need this key to find the responses on it.
             self._record("response")
 
     def store_address(self, text: str) -> bool:
-        """Store the key of an announced address if it is the first, which the client uses; returns whether it is."""
+        """Stores the key of the first announced address, which the client uses; returns whether it was the first."""
         if self._is_announced:
             return False
         try:
             address = urljoin(self.recorder.address(self._target), text)
-        except ValueError:  # not an address: no client can POST there
+        except ValueError:  # not a valid address, so no client can POST there
             return False
         self._is_announced = True
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
@@ -325,12 +326,12 @@ class ExchangeRecorder:
         return True
 
     def _leads_away(self, address: str) -> bool:
-        """Whether an address given by the server names a host other than the one where the client found us."""
+        """Returns whether an address from the server names another host than the one that the client connected to."""
         try:
             parts = urlsplit(address)
             if self.recorder.is_public:
                 return parts.netloc != "" and not self.recorder.is_own(address)
-        except ValueError:  # not an address: no client can go there
+        except ValueError:  # not a valid address, so no client can go there
             return False
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
 
@@ -345,29 +346,29 @@ class ExchangeRecorder:
             if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
                 self.flag("bypass/cookie", "Secure, or for a domain")
         for value in head.headers.values_of(b"www-authenticate"):
-            named = _METADATA(value)
-            if named and self._leads_away(named[1].decode("latin-1")):
-                self.flag("bypass/challenge", _origin(named[1].decode("latin-1")))
+            metadata_url = _METADATA(value)
+            if metadata_url and self._leads_away(metadata_url[1].decode("latin-1")):
+                self.flag("bypass/challenge", _origin(metadata_url[1].decode("latin-1")))
 
     def look_at_metadata(self, body: bytes) -> None:
-        """Keep a `.well-known` document, and compare it with the URL that the client was given."""
+        """Keeps a `.well-known` document, and flags it if it names another host than the client's URL."""
         from orjson import JSONDecodeError, loads
 
         try:
-            read = loads(body)
-        except JSONDecodeError:  # not JSON, regardless of its media type: only size and hash are kept
+            document = loads(body)
+        except JSONDecodeError:  # not JSON, regardless of its media type, so only its size and hash are stored
             return
-        if not isinstance(read, dict):
+        if not isinstance(document, dict):
             return
-        self.metadata = self.recorder.clean_document(read)[:METADATA_BYTES].decode("utf-8", "replace")
-        resource = read.get("resource")
+        self.metadata = self.recorder.clean_document(document)[:METADATA_BYTES].decode("utf-8", "replace")
+        resource = document.get("resource")
         if isinstance(resource, str) and self._leads_away(resource):
             self.flag("bypass/resource", _origin(resource))
 
     def _record(self, stage: str, ended_by: str | None = None) -> None:
-        # The request's head is not repeated with the response: it is most of an exchange's size in a capture.
+        # The request's head is not repeated with the response, because it makes up most of an exchange in a capture.
         head = self._response if stage == "response" else self._request + self._response
-        rest = members(
+        stage_members = members(
             times=self._times,
             request_size=self._sent.size if self._sent is not None and not self.is_request_open else None,
             response_size=self._received.size if self._received is not None and ended_by else None,
@@ -384,15 +385,15 @@ class ExchangeRecorder:
             response_text=self._text,
             oauth=self._oauth,
         )
-        place = b',"conn":%d,"exchange":%d,"stage":"%b"' % (self.conn, self.number, stage.encode())
-        self.conversation.entries.append(PendingRecord("exchange", place + head + rest))
+        position = b',"conn":%d,"exchange":%d,"stage":"%b"' % (self.conn, self.number, stage.encode())
+        self.conversation.entries.append(PendingRecord("exchange", position + head + stage_members))
 
     def _hashes(self) -> dict[str, object] | None:
         bodies = {"request": self._sent, "response": self._received}
         hashes: dict[str, object] = {}
         for name, body in bodies.items():
-            if body is not None and (unstored := body.unstored()):
-                hashes[name] = unstored
+            if body is not None and (size_and_hash := body.unstored()):
+                hashes[name] = size_and_hash
         return hashes or None
 
 
@@ -416,25 +417,25 @@ class BodyRecorder:
         codings = fields.values_of(b"content-encoding")
         self._coding = _text(b", ".join(codings))[:MAX_CODING_CHARS]
         # A stream may last for days, but how far a few bytes can expand is bounded.
-        total = STREAM_BYTES if self._media == _STREAM else MAX_DECODED_BYTES
-        self._decoder: Decoder | None = decoder(codings, total) if codings else None
+        max_decoded_bytes = STREAM_BYTES if self._media == _STREAM else MAX_DECODED_BYTES
+        self._decoder: Decoder | None = decoder(codings, max_decoded_bytes) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
         self._is_broken = False
         self._events = EventSplitter(MAX_RAW_BYTES) if status is not None and self._media == _STREAM else None
         self._event_count = 0
         self._event_id: str | None = None
         self._framed_id: str | None = None
-        """The id in force at the last event that is a frame."""
+        """The event id that applied to the last event stored as a frame."""
         self._retry: int | None = None
         self._held = bytearray()
         self._parts = 0
         self._parts_size = 0
         self._event_parts_size = 0
         is_json = self._media in _JSON or self._media.endswith(b"+json")
-        # OAuth and gateway errors are JSON too, but not messages.
-        is_due = exchange.carries_mcp() if status is None else exchange.is_endpoint() and status < _FAILURE
-        self._is_kept = is_json and is_due
-        # Content that is certain to be in the capture needs no hash.
+        # OAuth errors and gateway errors are JSON, too, but they are not messages.
+        expects_message = exchange.carries_mcp() if status is None else exchange.is_endpoint() and status < _FAILURE
+        self._is_kept = is_json and expects_message
+        # Content that is stored in any case needs no hash.
         self._hash = None if self._is_kept and not codings else hashlib.sha256()
         self._has_frames = False
         self._metadata_size = 0
@@ -442,18 +443,18 @@ class BodyRecorder:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is an event stream."""
+        """Whether the body is an event stream."""
         return self._events is not None
 
     def begin(self) -> None:
-        """Record that the event stream begins."""
+        """Records that the event stream begins."""
         self._place("stream", event="opened", last_event_id=self.last_event_id)
 
     def feed(self, payload: bytes) -> Iterator[None] | None:
-        """Process a piece of the body, as transferred.
+        """Processes a piece of the body, as transferred.
 
         Returns:
-            For a body with a content coding, the work left on the piece, in small steps; else None.
+            The remaining work on the piece, in small steps, for a body with a content coding; otherwise None.
         """
         self.size += len(payload)
         self._exchange.recorder.bytes[self._dir] += len(payload)
@@ -465,20 +466,20 @@ class BodyRecorder:
         return None
 
     def _decode(self, coding: Decoder, payload: bytes) -> Iterator[None]:
-        """Decode a piece and process its content, one portion per step of the iterator.
+        """Decodes a piece and processes its content, one portion per step of the iterator.
 
-        From a stream, it processes all that can be decoded; from other bodies, nothing of a piece that is damaged or
-        expands out of proportion.
+        If a piece is damaged or expands out of proportion, the part of it that can be decoded is processed only for a
+        stream, not for other bodies.
         """
         output = bytearray()
         try:
-            for decoded in coding.slices(payload):
-                for content in portions(decoded) if self.is_stream else ():
+            for decoded_slice in coding.slices(payload):
+                for content in portions(decoded_slice) if self.is_stream else ():
                     self._take(content)
                     yield
                 if not self.is_stream:
-                    output += decoded
-                if not (decoded and self.is_stream):
+                    output += decoded_slice
+                if not (decoded_slice and self.is_stream):
                     yield
         except Undecodable:
             output.clear()
@@ -486,12 +487,12 @@ class BodyRecorder:
             self._is_opaque = self._is_broken = True
             if not self._parts:
                 self._let_go()
-        for at in range(0, len(output), MAX_RAW_BYTES):
-            self._take(bytes(output[at : at + MAX_RAW_BYTES]))
+        for start in range(0, len(output), MAX_RAW_BYTES):
+            self._take(bytes(output[start : start + MAX_RAW_BYTES]))
             yield
 
     def _take(self, payload: bytes) -> None:
-        """Process a piece of the decoded content."""
+        """Processes a piece of the decoded content."""
         if self._is_opaque or not payload:
             return
         if self._events is not None:
@@ -505,17 +506,17 @@ class BodyRecorder:
                 self._let_go()
                 return
             piece = bytes(self._held[: MAX_RAW_BYTES + 1])
-            cut = character_border(piece, MAX_RAW_BYTES)
-            self._place_part(piece[:cut])
-            del self._held[:cut]
+            cut_index = character_border(piece, MAX_RAW_BYTES)
+            self._place_part(piece[:cut_index])
+            del self._held[:cut_index]
 
     def _let_go(self) -> None:
-        """Keep only its size and hash."""
+        """Drops the content, so only the size and the hash are stored."""
         self._held = bytearray()
         self._is_opaque = True
 
     def end(self, *, whole: bool, ended_by: str | None = None) -> None:
-        """The body has ended."""
+        """Records the end of the body."""
         if self._is_over:
             return
         self._is_over = True
@@ -528,8 +529,8 @@ class BodyRecorder:
         if self._events is not None:
             for event in self._events.finish():
                 self._record_event(event)
-            stream = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
-            self._place("stream", event="ended", **stream, ended_by=ended_by)
+            stream_fields = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
+            self._place("stream", event="ended", **stream_fields, ended_by=ended_by)
         elif self._parts:
             if self._held:
                 self._place_part(bytes(self._held))
@@ -545,26 +546,26 @@ class BodyRecorder:
 
     def _keep_text(self, *, is_cut: bool) -> None:
         if self._dir == "s2c":
-            # A bug in mcpproxy costs this text, never the record of the exchange.
+            # A bug in mcpproxy loses this text, but never the record of the exchange.
             with suppress(Exception):
                 self._exchange.keep_text(bytes(self._held[: MAX_BODY_TEXT_BYTES + 1]), is_cut=is_cut)
 
     def _is_stored(self) -> bool:
-        """Whether it is JSON-RPC: sent as JSON to the server's URL, or a message under any other media type."""
+        """Returns whether to store the body: JSON where messages are expected, or a message of any media type."""
         return self._is_kept or (SNIFFED in self._held and _is_message(bytes(self._held)))
 
     def unstored(self) -> dict[str, object] | None:
-        """Size and hash of a body that has no frame in the capture."""
+        """Returns the size and the hash of a body that has no frame in the capture, or None if it has one."""
         metadata = self._exchange.metadata if self._dir == "s2c" else None
         is_metadata = metadata is not None and self._metadata_size <= METADATA_BYTES
         if not self.size or self._has_frames or self._hash is None or is_metadata:
             return None
-        undecoded = {"undecoded": self._coding} if self._is_opaque and self._coding else {}
-        return {"size": self.size, "sha256": self._hash.hexdigest(), **undecoded}
+        coding_member = {"undecoded": self._coding} if self._is_opaque and self._coding else {}
+        return {"size": self.size, "sha256": self._hash.hexdigest(), **coding_member}
 
     def _record_event(self, event: Event) -> None:
         self._event_count += event.last
-        # A giant id stays in force: with each small event it would be stored again.
+        # A giant id is not stored: it applies to all later events, and would be stored with each of them.
         event_id = (
             None if event.id is None or len(event.id) > MAX_ENVELOPE_TEXT_BYTES else event.id.decode("utf-8", "replace")
         )
@@ -597,17 +598,18 @@ class BodyRecorder:
         recorder, exchange = self._exchange.recorder, self._exchange
         unit: Unit = "http_body" if event is None else "sse_event"
         whole = whole if event is None else event.whole
-        # MCP clients only read events of type `message`; this event keeps its type, up to a size limit.
-        other = (
+        # MCP clients read only events of type `message`. The record of any other event contains its type, cut to a
+        # limit.
+        event_type = (
             None if event is None or event.event in (b"", b"message") else _text(event.event[:MAX_ENVELOPE_TEXT_BYTES])
         )
-        id_again = event is not None and event.has_id and event_id is not None and event_id == self._framed_id
+        repeats_id = event is not None and event.has_id and event_id is not None and event_id == self._framed_id
         self._framed_id = event_id
         verdict, fault = UNJUDGED, None
         try:
-            if not (parts or other):
+            if not (parts or event_type):
                 verdict = judge_before_forwarding(raw, self._dir, unit, whole=whole)
-        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs a frame its verdict, never its record
+        except Exception as error:  # noqa: BLE001 - because of a bug, a frame may lack its verdict, never its record
             fault = type(error).__name__
             recorder.faults.in_verdict(error)
         self._has_frames = True
@@ -616,7 +618,7 @@ class BodyRecorder:
             if self._dir == "c2s":
                 exchange.note_method(verdict.method or "")
         recorder.frames[self._dir] += 1
-        text = frame_members(
+        frame_text = frame_members(
             self._dir,
             raw,
             verdict,
@@ -626,11 +628,11 @@ class BodyRecorder:
             exchange=exchange.number,
             unit=unit,
             event_id=event_id,
-            event=other,
-            id_again=id_again,
+            event=event_type,
+            id_again=repeats_id,
             fault=fault,
         )
-        exchange.conversation.entries.append(PendingRecord("frame", text, self._dir, len(raw)))
+        exchange.conversation.entries.append(PendingRecord("frame", frame_text, self._dir, len(raw)))
 
     def _place_part(self, raw: bytes, number: int = 0) -> None:
         if not number:
@@ -640,23 +642,23 @@ class BodyRecorder:
         text = part_members(self._dir, number or self._parts, raw, conn=exchange.conn, exchange=exchange.number)
         exchange.conversation.entries.append(PendingRecord("part", text, self._dir, len(raw)))
 
-    def _place(self, rec: str, **fields: object) -> None:
+    def _place(self, kind: str, **fields: object) -> None:
         exchange = self._exchange
         text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
-        exchange.conversation.entries.append(PendingRecord(rec, text))
+        exchange.conversation.entries.append(PendingRecord(kind, text))
 
 
 def _is_message(body: bytes) -> bool:
-    """Whether a body of an unusual media type is exactly one JSON-RPC message or batch."""
+    """Returns whether a body of an unusual media type is exactly one JSON-RPC message or batch."""
     from orjson import JSONDecodeError, loads
 
     if len(body) > MAX_SNIFFED_BYTES:
         return False
     try:
-        read = loads(body)
+        document = loads(body)
     except JSONDecodeError:
         return False
-    messages = read if isinstance(read, list) else [read]
+    messages = document if isinstance(document, list) else [document]
     return bool(messages) and all(isinstance(message, dict) and message.get("jsonrpc") == "2.0" for message in messages)
 
 
@@ -666,7 +668,7 @@ def _last_event_id(head: http1.Head) -> str | None:
 
 
 def _origin(address: str) -> str:
-    """The origin of an address, without anything secret in it."""
+    """Returns the origin of an address, which contains no secret."""
     try:
         parts = urlsplit(address)
         port = f":{parts.port}" if parts.port else ""

@@ -1,12 +1,12 @@
-"""The HTTP recorder: turns what the relay shows it into a capture.
+"""The HTTP recorder: turns the events that the relay reports into a capture.
 
     bytes handed on ─→ ConnectionRecorder ─→ ExchangeRecorder ─→ BodyRecorder ─→ Writer.stage
                     ─→ (at most 10 ms) ─→ in the kernel
 
-Forward first: records carry the stamp of the callback that forwarded the bytes, and are numbered in that order as soon
-as the turn of the loop is over, so their order is the order of events. One task writes them in batches, through
-aiofiles, so that no disk delays the loop. After a kill at most the last 10 ms are missing. Loss is counted and reported
-as on stdio: it is the same writer.
+Bytes are forwarded first. Records carry the time of the callback that forwarded the bytes, and are numbered in that
+order within the same turn of the event loop, so their order is the order of events. One task writes them in batches
+through aiofiles, so the disk never delays the loop. After a kill, at most the last 10 ms are missing. The writer is the
+same as on stdio, so losses are counted and reported in the same way.
 """
 
 import asyncio
@@ -44,18 +44,19 @@ from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
 
 GATHER_S: Final = 0.005
-"""How long records may wait to be written together with others."""
+"""How long records wait so that they can be written together with others."""
 STUCK_S: Final = 1.0
 """How long a write may take before records are only queued, up to a limit."""
 WAITING_BYTES: Final = 16 << 20
-"""How many bytes may wait for a write; above that, the same. Under load, a write waits for the interpreter, not the
-disk."""
+"""The number of waiting bytes above which records are also only queued. Under load, a write waits for the interpreter,
+not the disk.
+"""
 
 TARGETS: Final = 256
-"""How many request targets are cached, redacted and hashed: most clients use one."""
+"""The maximum number of request targets whose redacted and hashed forms are cached; most clients use one."""
 
 _NEAR: Final = ("unix", "127.", "[::1]:", "[::ffff:127.")
-"""How the peers begin that are on this machine."""
+"""The prefixes of peers that are on this machine."""
 _SWITCHING: Final = 101
 
 BYPASS_WARNINGS: Final = {
@@ -66,13 +67,13 @@ BYPASS_WARNINGS: Final = {
     "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
-"""The message on stderr for each flag of what leads the client around the recorder; printed once."""
+"""The message on stderr for each flag of something that leads the client around the recorder; printed once."""
 BYPASS_REMEDIES: Final = frozenset({"bypass/location", "bypass/endpoint"})
-"""The flags that an address of the upstream itself gets only if addresses are not rewritten."""
+"""The flags that an address of the upstream itself can have only if addresses are not rewritten."""
 
 
 class HttpRecorder:
-    """One capture of one listener's traffic. Also the relay's observer."""
+    """Records the traffic of one listener into a capture; it is also the relay's observer."""
 
     def __init__(
         self,
@@ -90,36 +91,36 @@ class HttpRecorder:
         command: Sequence[bytes] = (),
         environment: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """Create the capture and write its header.
+        """Creates the capture and writes its header.
 
         Args:
             url: the URL of the upstream; with `public`, it may also be `unix:PATH`.
             tell: shows one line to the user.
             name: the server's name; None for its host, with the port if the URL names one.
             capture: a new file, or a directory; None for the default directory.
-            listen: where clients reach us.
-            via: the HTTP proxy between us and the upstream.
-            opt_outs: what makes storing or checking less strict, or changes what passes.
+            listen: the address on which mcpproxy listens.
+            via: the HTTP proxy between mcpproxy and the upstream.
+            opt_outs: the options that make storing or checking less strict, or that change traffic.
             keep_path: segments of paths that the user wants stored in plain text.
             machine: the name of this machine.
-            public: the URL by which clients reach the server from outside, if that is not ours.
-            command: what starts the server, if that is to be done; redacted before it is stored.
-            environment: the environment variables with which it is started; redacted likewise.
+            public: the URL at which clients reach the server from outside, if it is not that of the listener.
+            command: the command that starts the server, if `serve` starts it; redacted before it is stored.
+            environment: the environment variables of that command; redacted before they are stored.
 
         Raises:
-            CaptureError: there is no directory for the capture, or it cannot be created.
+            CaptureError: the capture has no directory, or cannot be created.
         """
         use_orjson()
         self.is_public = public is not None
-        """Whether clients reach the server by its own public address, through proxies that we stand behind."""
+        """Whether clients reach the server at its own public address, through proxies in front of mcpproxy."""
         parts = urlsplit(public or url)
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.endpoint = (parts.path or "/").encode()
-        own = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
-        self.name = safe_name(name or own or "server")
+        host_and_port = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
+        self.name = safe_name(name or host_and_port or "server")
         self.tell = tell
         self.mcp_places: set[bytes | str] = set()
-        """Where messages are due in addition to the endpoint: paths, and keys of announced addresses."""
+        """Where messages are expected in addition to the endpoint: paths, and keys of announced addresses."""
         self.warned: set[tuple[str, str]] = set()
         self.on_exchange_end: Callable[[ExchangeSummary], None] | None = None
         """Called with each exchange that has ended."""
@@ -129,14 +130,14 @@ class HttpRecorder:
         redactor = Redactor(load_key(config_directory(), tell), keep_path)
         self.hash = redactor.hash_secret
         self.secret_hash: Callable[[bytes], str] | None = redactor.hash_secret
-        """Makes the replacement for a secret in the text of a response; None to store the text as it is."""
-        kept = frozenset(segment.encode() for segment in keep_path)
-        self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash_secret, kept))
+        """Returns the replacement for a secret in the text of a response; None to store the text as it is."""
+        kept_segments = frozenset(segment.encode() for segment in keep_path)
+        self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash_secret, kept_segments))
         self.redacted = FieldRedactor(redactor.hash_secret, self.clean)
         self.uri_key = lru_cache(TARGETS)(self._uri_key)
         wall_ns = time.time_ns()
-        default = "" if capture is not None else os.path.join(captures_root(), self.name)
-        path = choose_path(capture, default, wall_ns, tell)
+        default_directory = "" if capture is not None else os.path.join(captures_root(), self.name)
+        path = choose_path(capture, default_directory, wall_ns, tell)
         redactions = ["headers", "path", "query", *(["argv", "env"] if command else [])]
         redactions += [] if redactor.is_key_permanent else ["key-not-kept"]
         upstream = url if url.startswith("unix:") else self.clean(url.encode())
@@ -173,16 +174,16 @@ class HttpRecorder:
         self._dirty = asyncio.Event()
         self._waiting_bytes = 0
         self._writing: asyncio.Task[None] | None = None
-        # Its own thread, because asyncio's may all be resolving the address of an upstream.
+        # A separate thread, because asyncio's threads may all be resolving the address of an upstream.
         self._threads = ThreadPoolExecutor(1, "capture")
 
     def start_threads(self) -> None:
-        """Start the threads of the writer; before that, this process may fork."""
+        """Starts the threads of the writer; until then, this process can fork."""
         self._has_threads = True
         self.writer.start()
 
     def start(self) -> None:
-        """Start writing, alongside the traffic; a loop must be running."""
+        """Starts the task that writes records; an event loop must be running."""
         if not self._has_threads:
             self.start_threads()
         self._writing = asyncio.get_running_loop().create_task(self._write_behind())
@@ -194,17 +195,17 @@ class HttpRecorder:
             await asyncio.sleep(GATHER_S)
             self._dirty.clear()
             self._waiting_bytes = 0
-            written = asyncio.ensure_future(write(executor=self._threads))
-            done, _ = await asyncio.wait({written}, timeout=STUCK_S)
+            write_task = asyncio.ensure_future(write(executor=self._threads))
+            done_tasks, _ = await asyncio.wait({write_task}, timeout=STUCK_S)
             try:
-                if not done:
+                if not done_tasks:
                     self.writer.degrade()
-                await written
-            except Exception as error:  # noqa: BLE001 - a bug costs records; without this task, all that follow
+                await write_task
+            except Exception as error:  # noqa: BLE001 - a bug loses records; if the task ended, it would lose all
                 self.faults.in_event(error)
 
     def stage(self, entries: Sequence[PendingRecord], at_ns: int) -> None:
-        """Number the records of what happened at that time; they are written soon."""
+        """Numbers records of events at a given time; they are written within milliseconds."""
         self.writer.stage(entries, at_ns)
         for entry in entries:
             self._waiting_bytes += len(entry.middle)
@@ -214,56 +215,58 @@ class HttpRecorder:
         self._dirty.set()
 
     def _uri_key(self, target: bytes) -> str:
-        """The key of the URI of a request's target, or of a relative address."""
+        """Returns the key of the URI of a request's target, or of a relative address."""
         return self.hash(self.address(target).encode())
 
     def address(self, target: bytes) -> str:
-        """The whole URI of a request's target."""
+        """Returns the whole URI of a request's target."""
         return self.origin + target.decode("latin-1")
 
-    # --- what the relay reports ---
+    # --- called by the relay ---
 
     def connected(self, peer: str) -> "ConnectionRecorder":
-        """A client has connected."""
+        """Returns a recorder for a client that has connected."""
         self._connections += 1
         return ConnectionRecorder(self, self._connections, peer)
 
     def failed(self, error: Exception) -> "UnrecordedConnection":
-        """A bug in mcpproxy: one connection is no longer recorded, and its traffic is only counted."""
+        """Handles a bug in mcpproxy; returns an observer that only counts the traffic of the connection."""
         self.faults.in_recording("a connection", error)
         return UnrecordedConnection(self.faults.missed)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
-        """Returns a JSON document with each URL in it cleaned."""
+        """Returns a JSON document with every URL cleaned."""
         return dumps(clean_document(document, self.clean))
 
-    def warn(self, flag: str, where: str) -> None:
-        """Report what leads the client around the recorder, and to which origin: once for each kind and remedy."""
-        remedy = self._remedy(flag, where)
+    def warn(self, flag: str, detail: str) -> None:
+        """Reports what leads the client around the recorder, and to which origin, once for each flag and remedy."""
+        remedy = self._remedy(flag, detail)
         if (flag, remedy) not in self.warned:
             self.warned.add((flag, remedy))
-            self.tell(f"{BYPASS_WARNINGS[flag].format(where)} ({flag}); traffic to it is not recorded{remedy}")
+            self.tell(f"{BYPASS_WARNINGS[flag].format(detail)} ({flag}); traffic to it is not recorded{remedy}")
 
     def is_own(self, address: str) -> bool:
-        """Whether an address of the server is one by which clients reach it, in whatever spelling."""
+        """Returns whether clients reach the server at an address, regardless of its spelling."""
         return self._own.relative(address.encode("utf-8", "replace")) is not None
 
     def report_upgrade(self) -> None:
-        """Report, once, that a connection carries something other than HTTP."""
+        """Reports, once, that a connection carries something other than HTTP."""
         if not self._has_reported_upgrade:
             self._has_reported_upgrade = True
             self.tell(
                 "a connection was upgraded from HTTP to another protocol: its bytes pass, counted but not recorded"
             )
 
-    def _remedy(self, flag: str, where: str) -> str:
+    def _remedy(self, flag: str, detail: str) -> str:
         if self.is_public:
             return f"; clients reach this server by {self.origin}, and so it should describe itself"
-        if flag == "bypass/location" and where.startswith("https:") and self.origin.startswith("http:"):
-            is_same_host = urlsplit(where).hostname == urlsplit(self.origin).hostname
-            return f"; to record it, start with {where}/… instead of {self.origin}/…" if is_same_host else ""
-        is_mended = flag in BYPASS_REMEDIES and not self._rewrites and self._own.relative(where.encode()) is not None
-        return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_mended else ""
+        if flag == "bypass/location" and detail.startswith("https:") and self.origin.startswith("http:"):
+            is_same_host = urlsplit(detail).hostname == urlsplit(self.origin).hostname
+            return f"; to record it, start with {detail}/… instead of {self.origin}/…" if is_same_host else ""
+        is_rewritable = (
+            flag in BYPASS_REMEDIES and not self._rewrites and self._own.relative(detail.encode()) is not None
+        )
+        return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_rewritable else ""
 
     async def finish(
         self,
@@ -274,14 +277,14 @@ class HttpRecorder:
         last: Sequence[PendingRecord] = (),
         more_totals: Mapping[str, object] | None = None,
     ) -> None:
-        """Record the end and close the capture.
+        """Records the end and closes the capture.
 
         Args:
-            ending: who or what ended it.
-            status: the exit status of the server, if it was started by us.
-            signum: the signal that ended it, likewise.
+            ending: who or what ended the recording.
+            status: the exit status of the server, if `serve` started it.
+            signum: the signal that ended the server, if `serve` started it.
             last: records to write before the last one.
-            more_totals: totals of what is not HTTP.
+            more_totals: totals of everything that is not HTTP.
         """
         if self._writing is not None:
             self._writing.cancel()
@@ -290,22 +293,22 @@ class HttpRecorder:
             self.writer.post(*last)
         self.faults.write_off()
 
-        def closing() -> PendingRecord:
-            lost = self.writer.total_loss
+        def close_record() -> PendingRecord:
+            loss = self.writer.total_loss
             totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
-            lost_in_all = {"records": lost.record_count, "bytes": lost.byte_count}
+            lost_totals = {"records": loss.record_count, "bytes": loss.byte_count}
             text = members(
                 ending=ending,
                 status=status,
                 signal=signal_name(signum),
-                totals={**totals, **(more_totals or {}), "lost": lost_in_all},
+                totals={**totals, **(more_totals or {}), "lost": lost_totals},
                 durable_seq=self.writer.durable_seq,
             )
             return PendingRecord("close", text)
 
-        # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.
+        # This blocks the event loop, which has no other work left; the time allowed for the end limits the wait.
         try:
-            self.writer.close(closing)
+            self.writer.close(close_record)
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
             self.faults.in_event(error)
 
@@ -314,15 +317,15 @@ class UnrecordedListener:
     """An observer that records nothing, for a listener whose capture cannot be created."""
 
     def connected(self, _peer: str) -> "UnrecordedConnection":
-        """A client has connected."""
+        """Returns an observer that records nothing for a client that has connected."""
         return UnrecordedConnection({"c2s": UnrecordedTraffic(), "s2c": UnrecordedTraffic()})
 
     def failed(self, _error: Exception) -> None:
-        """Counting has failed; the rest is not counted either."""
+        """Returns None: counting has failed, so the rest of the connection is not counted, either."""
 
 
 class UnrecordedConnection:
-    """Counts the traffic on a connection that is not recorded: HTTP messages, and bytes of their content."""
+    """Counts the HTTP messages, and the bytes of their content, on a connection that is not recorded."""
 
     def __init__(self, missed: Mapping[Direction | None, UnrecordedTraffic]) -> None:
         self._missed = missed
@@ -330,44 +333,44 @@ class UnrecordedConnection:
     is_behind = False
 
     def catch_up(self) -> None:
-        """Do nothing: no work is ever left."""
+        """Does nothing, because no work is ever left."""
 
     def request(self, _at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests were forwarded."""
+        """Counts pieces of requests that were forwarded."""
         self._count("c2s", events, http1.Head)
 
     def response(self, _at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses were forwarded."""
+        """Counts pieces of responses that were forwarded."""
         self._count("s2c", events, response.ResponseHead)
 
-    def _count(self, direction: Direction, events: Sequence[object], head: type) -> None:
-        missed = self._missed[direction]
+    def _count(self, direction: Direction, events: Sequence[object], head_type: type) -> None:
+        traffic = self._missed[direction]
         for event in events:
-            missed.frames += isinstance(event, head)
-            missed.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
+            traffic.frames += isinstance(event, head_type)
+            traffic.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
 
     def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
-        """Bytes were forwarded on an upgraded connection."""
+        """Counts bytes that were forwarded on an upgraded connection."""
         self._missed[direction].bytes += size
 
     def answered(self, _at_ns: int, _status: int, _reason: str) -> None:
-        """We ourselves answered."""
+        """Counts nothing, because mcpproxy itself responded."""
 
     def ended(self, _at_ns: int, _by: EndedBy, _error: str | None) -> None:
-        """The connection has ended."""
+        """Counts nothing at the end of the connection."""
 
 
 class ConnectionRecorder:
-    """The traffic on one client connection: exchanges, one after another."""
+    """Records the traffic on one client connection, which consists of consecutive exchanges."""
 
     def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
         self.recorder = recorder
         self.number = number
         self.peer = peer
         self.believes_proxies = recorder.is_public and peer.startswith(_NEAR)
-        """Whether the peer is a proxy in front of us, whose word on the client's address counts."""
+        """Whether the peer is a trusted proxy in front of mcpproxy, which reports the client's address."""
         self.at_ns = 0
-        """The time of the reported events, on the capture's clock: everything from one read has one time."""
+        """The time of the reported events on the capture's clock; all events from one read have the same time."""
         self.entries: list[PendingRecord] = []
         """The records of the reported events."""
         self._requesting: ExchangeRecorder | None = None
@@ -376,11 +379,11 @@ class ConnectionRecorder:
 
     @property
     def is_behind(self) -> bool:
-        """Whether any work is left."""
+        """Whether any work remains."""
         return bool(self._work)
 
     def catch_up(self) -> None:
-        """Do some of the remaining work."""
+        """Does one step of the remaining work."""
         while self._work:
             for _ in self._work[0]:
                 self._place()
@@ -388,7 +391,7 @@ class ConnectionRecorder:
             del self._work[0]
 
     def _do(self, work: Iterator[None]) -> None:
-        """Start the work unless other work is waiting; the rest is done piece by piece, in order of arrival."""
+        """Queues work, and starts it if no other work is queued; the rest is done step by step, in order of arrival."""
         self._work.append(work)
         if len(self._work) == 1:
             self.catch_up()
@@ -407,14 +410,14 @@ class ConnectionRecorder:
             self.recorder.stage(entries, self.at_ns)
 
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests were forwarded, or refused."""
+        """Records pieces of requests that were forwarded or refused."""
         self._do(self._request_events(at_ns, events))
 
     def _request_events(self, at_ns: int, events: Sequence[http1.Event]) -> Iterator[None]:
         self._begin_at(at_ns)
         for event in events:
-            if rest := self._request_event(event):
-                yield from rest
+            if work := self._request_event(event):
+                yield from work
         self._place()
 
     def _request_event(self, event: http1.Event) -> Iterator[None] | None:
@@ -431,16 +434,16 @@ class ConnectionRecorder:
         return None
 
     def response(self, at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses were forwarded."""
+        """Records pieces of responses that were forwarded."""
         self._do(self._came_back(at_ns, events))
 
     def _came_back(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
         self._begin_at(at_ns)
         for event in events:
-            if rest := self._response_event(event):
-                yield from rest
+            if work := self._response_event(event):
+                yield from work
         if self._open:
-            # Most responses are complete in the chunk that begins them; then their end covers both.
+            # Most responses are complete in the chunk that begins them; then one record covers both begin and end.
             self._open[0].record_response()
         self._place()
 
@@ -463,13 +466,13 @@ class ConnectionRecorder:
         elif isinstance(event, Rewritten):
             exchange.rewrite(event)
         else:
-            for left in self._open:
-                left.respond("error", f"not followed any further: {event.reason}")
+            for open_exchange in self._open:
+                open_exchange.respond("error", f"not followed any further: {event.reason}")
             self._open.clear()
         return None
 
     def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
-        """Bytes were forwarded on an upgraded connection."""
+        """Counts bytes that were forwarded on an upgraded connection."""
         self._do(self._tunnelled(direction, size))
 
     def _tunnelled(self, direction: Direction, size: int) -> Iterator[None]:
@@ -478,7 +481,7 @@ class ConnectionRecorder:
         yield from ()
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:
-        """We ourselves answered."""
+        """Records that mcpproxy itself responded."""
         self._do(self._answered_ourselves(at_ns, status, reason))
 
     def _answered_ourselves(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
@@ -489,7 +492,7 @@ class ConnectionRecorder:
         yield from ()
 
     def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
-        """The connection has ended."""
+        """Records that the connection has ended."""
         self._do(self._ended(at_ns, by, error))
 
     def _ended(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The tap on a server's stderr: its lines become records, within a quota that refills."""
+"""Records the lines that a server writes to stderr, within a quota that refills."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STDERR_PIECE: Final = 64 << 10
 
 
 class StderrTap:
-    """The tap on the server's stderr: line by line, within a quota that refills; what it leaves out is counted."""
+    """The tap on the server's stderr, which records lines within a quota that refills, and counts the skipped bytes."""
 
     def __init__(self, writer: Writer, faults: Faults, quota: int = STDERR_QUOTA) -> None:
         self.bytes = 0
@@ -39,11 +39,11 @@ class StderrTap:
         self.waiting_since_ns = 0
 
     def portion(self, data: bytes) -> int:
-        """How much of a chunk to record at once."""
+        """Returns how many bytes of a chunk to record at once."""
         return first_lines(data)
 
     def chunk(self, data: bytes) -> None:
-        """Record the lines that `data` completes, as far as the quota allows."""
+        """Records the lines that `data` completes, as far as the quota allows."""
         with self._lock:
             self.bytes += len(data)
             entries = [entry for piece in self._lines.feed(data) for entry in self._entries(piece)]
@@ -59,10 +59,10 @@ class StderrTap:
             return []
         self._left -= size
         self.recorded += size + len(piece.delim)
-        skipped, self._skipped = self._skipped, 0
+        skipped_bytes, self._skipped = self._skipped, 0
         return [
             PendingRecord(
-                "stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole, skipped=skipped), None, size
+                "stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole, skipped=skipped_bytes), None, size
             )
         ]
 
@@ -78,17 +78,17 @@ class StderrTap:
                 self.waiting_since_ns = 0
 
     def stalled(self, waited_ns: int, cause: Cause) -> None:
-        """Nothing to record: stderr stalls are ignored."""
+        """Records nothing, because stalls of stderr are ignored."""
 
-    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - the end of stderr means nothing
-        """Record the unfinished rest."""
+    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - how stderr ended is not recorded
+        """Records the unfinished last line."""
         self._add(self.rest())
 
     def rest(self) -> list[PendingRecord]:
-        """The line that had no delimiter when the stream ended."""
+        """Returns the records of the last line if it has no delimiter."""
         with self._lock:
             return [entry for piece in self._lines.finish() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """A bug in the writer: stderr is no longer recorded."""
+        """Reports a bug in the writer, after which stderr is no longer recorded."""
         self._faults.in_recording("stderr", error)

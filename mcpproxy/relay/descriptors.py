@@ -1,12 +1,12 @@
-"""How many clients can connect: each takes two descriptors, one for its own connection and one for the upstream."""
+"""Computes how many clients can connect: each needs two descriptors, for its own connection and for the upstream."""
 
 import resource
 from typing import Final
 
 USUAL: Final = 1024
-"""Default number of simultaneous connections."""
+"""The default number of simultaneous connections."""
 SPARE: Final = 32
-"""Descriptors for ourselves, and for surplus clients, which get a 503."""
+"""The number of descriptors for mcpproxy itself, and for surplus clients, which receive a 503."""
 
 
 class TooFewDescriptors(Exception):
@@ -19,30 +19,30 @@ class TooFewDescriptors(Exception):
 
     @property
     def connections(self) -> int:
-        """How many connections the limit on open files allows."""
+        """The number of connections that the limit on open files allows."""
         return _connections(self.allowed)
 
 
-def connections(requested: int | None) -> int:
-    """Returns how many connections to serve at a time; raises the soft limit on open files as far as they need.
+def connections(requested_count: int | None) -> int:
+    """Returns how many connections to serve at a time; raises the soft limit on open files as far as needed.
 
     Args:
-        requested: exactly this many; None for the default, or for as many as the system allows if that is fewer.
+        requested_count: the exact number; None for the default, or for as many as the system allows if that is fewer.
 
     Raises:
-        TooFewDescriptors: the system allows fewer than `requested`.
+        TooFewDescriptors: the system allows fewer than `requested_count`.
     """
-    needed = 2 * (USUAL if requested is None else requested) + SPARE
+    needed = 2 * (USUAL if requested_count is None else requested_count) + SPARE
     allowed = _raised(needed)
     if allowed >= needed:
-        return USUAL if requested is None else requested
-    if requested is None:
+        return USUAL if requested_count is None else requested_count
+    if requested_count is None:
         return _connections(allowed)
     raise TooFewDescriptors(needed, allowed)
 
 
 def all_connections() -> int:
-    """Returns how many connections the system allows at most; raises the soft limit on open files to the hard one."""
+    """Returns the maximum number of connections; raises the soft limit on open files to the hard limit."""
     return _connections(_raised(_finite(resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
 
 
@@ -51,7 +51,7 @@ def _connections(descriptors: int) -> int:
 
 
 def _raised(needed: int) -> int:
-    """The soft limit, raised to what is needed or as far as possible."""
+    """Raises the soft limit to the needed number, or as far as possible; returns the new limit."""
     soft, hard = (_finite(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     if soft < needed and soft < hard:
         try:

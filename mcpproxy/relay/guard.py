@@ -1,14 +1,15 @@
-"""The guard: a process that leaves no orphan behind when we are killed.
+"""The guard: a process that leaves no orphan when the relay is killed.
 
-Forked before any thread starts, it keeps only the capture and one pipe whose other end only we hold, and waits. If that
-end closes without a message, we were killed (a `SIGKILL` cannot be handled): if the server is still alive, it and its
-descendants get TERM, and KILL two seconds later. If we report that the server has ended, the guard signals no process.
+It is forked before any thread starts, keeps only the capture and the read end of a pipe, and waits. Only the relay has
+the write end. If that end closes without a message, the relay was killed (a `SIGKILL` cannot be handled). If the server
+is still alive then, the guard sends TERM to it and its descendants, and KILL two seconds later. If the relay reports
+that the server has ended, the guard signals no process.
 
-It also completes the capture: records not yet written wait in shared memory, and the guard writes them when we are gone
-(`CaptureCompleter`).
+The guard also completes the capture: records that are not yet written wait in shared memory, and the guard writes them
+after the death of the relay (`CaptureCompleter`).
 
-It stays in our process group, so a kill of the group kills it too, as it would the server without us; and it ignores
-the polite signals, because the server may too.
+The guard stays in the process group of the relay, so a kill of the group kills it, too, as it would kill the server
+without mcpproxy. It ignores signals that a process can handle, because the server may ignore them, too.
 """
 
 from __future__ import annotations
@@ -49,30 +50,30 @@ _IGNORED: Final = (
 
 
 class CaptureCompleter(Protocol):
-    """What the guard does for the recording when we are gone; all of it is called in the guard's process."""
+    """Completes the recording after the death of the relay; all methods are called in the guard's process."""
 
     fd: int
     """A descriptor that the guard keeps open."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether any work is left."""
+        """Whether any work remains."""
 
     def follow(self, segment: int) -> None:
-        """Switch to the segment in which the recording continues; `fd` may change."""
+        """Switches to the segment in which the recording continues; `fd` may change."""
 
     def run(self) -> bool:
-        """Do the work that is left."""
+        """Does the remaining work."""
 
     def close(self) -> None:
-        """Close `fd`."""
+        """Closes `fd`."""
 
 
 class Guard:
-    """Our end of the pipe."""
+    """The relay's end of the pipe to the guard."""
 
     def __init__(self, survivor: CaptureCompleter | None = None) -> None:
-        """Fork the guard. No thread may run yet."""
+        """Forks the guard; no thread may be running yet."""
         read_end, self._pipe = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -81,28 +82,28 @@ class Guard:
             finally:
                 os._exit(0)
         os.close(read_end)
-        os.set_blocking(self._pipe, False)  # a guard that is stopped must not stop us
+        os.set_blocking(self._pipe, False)  # a stopped guard must not block the relay
 
     def watch_me(self) -> None:
-        """Called by the child that is about to become the server; exec closes the pipe on which it announces itself."""
+        """Reports the calling process as the server; the child calls this before exec closes the pipe."""
         pid = os.getpid()
         self._say(f"{_SERVER} {pid} {start_time(pid) or ''}")
 
     def stand_down(self) -> None:
-        """Report that the server has ended, or never ran: when we exit, no process needs to be ended."""
+        """Reports that the server has ended or never ran, so the guard need not end any process."""
         self._say(_ENDED)
 
     def follow(self, segment: int) -> None:
-        """Report that the recording continues in another segment."""
+        """Reports that the recording continues in another segment."""
         self._say(f"{_SEGMENT} {segment}")
 
     def dismiss(self) -> None:
-        """End the guard, as all work is done, and reap it, so that it does not remain as a zombie."""
+        """Ends the guard after all work is done, and reaps it, so it does not remain as a zombie."""
         self.stand_down()
         os.close(self._pipe)
-        until = time.monotonic() + GOODBYE_S
+        deadline = time.monotonic() + GOODBYE_S
         try:
-            while os.waitpid(self.pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
+            while os.waitpid(self.pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.0005)
         except ChildProcessError:
             return
@@ -114,15 +115,15 @@ class Guard:
             return
 
 
-def _stand_guard(read_end: int, survivor: CaptureCompleter | None) -> None:
+def _stand_guard(read_end: int, completer: CaptureCompleter | None) -> None:
     for name in _IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    _keep_only(sorted({read_end} if survivor is None else {read_end, survivor.fd}))
+    _keep_only(sorted({read_end} if completer is None else {read_end, completer.fd}))
     server: Process | None = None
-    received = b""
+    pending = b""
     while data := os.read(read_end, 4096):
-        *messages, received = (received + data).split(b"\n")
+        *messages, pending = (pending + data).split(b"\n")
         for message in messages:
             word, _, value = message.decode().partition(" ")
             if word == _SERVER:
@@ -130,38 +131,38 @@ def _stand_guard(read_end: int, survivor: CaptureCompleter | None) -> None:
                 server = Process(int(pid), start) if start else None
             elif word == _ENDED:
                 server = None
-            elif word == _SEGMENT and survivor is not None:
-                survivor.follow(int(value))
-    _wind_up(server, survivor)
+            elif word == _SEGMENT and completer is not None:
+                completer.follow(int(value))
+    _wind_up(server, completer)
 
 
-def _wind_up(server: Process | None, survivor: CaptureCompleter | None) -> None:
-    """After our death: end the server and complete the recording in parallel, as either may be slow."""
-    if survivor is not None and survivor.is_needed:
+def _wind_up(server: Process | None, completer: CaptureCompleter | None) -> None:
+    """Ends the server and completes the recording, in parallel, because either may be slow."""
+    if completer is not None and completer.is_needed:
         child = _fork() if server is not None else None
         if child != 0:
-            survivor.run()
-            survivor.close()
+            completer.run()
+            completer.close()
             if child is not None:
                 return
-    elif survivor is not None:
-        survivor.close()
+    elif completer is not None:
+        completer.close()
     if server is not None:
         terminate(tree(server), GRACE_S)
 
 
 def _fork() -> int | None:
-    """Like `os.fork`, but returns None if the system cannot create a process."""
+    """Forks like `os.fork`, but returns None if the system cannot create a process."""
     try:
         return os.fork()
     except OSError:
         return None
 
 
-def _keep_only(kept: list[int]) -> None:
-    """Close all other descriptors."""
+def _keep_only(kept_fds: list[int]) -> None:
+    """Closes all other descriptors."""
     start = 0
-    for fd in kept:
+    for fd in kept_fds:
         os.closerange(start, fd)
         start = fd + 1
     os.closerange(start, _highest_descriptor())

@@ -1,8 +1,8 @@
-"""Waits for signals, one at a time, and reports where each came from.
+"""Waits for signals, one at a time, and reports the origin of each.
 
 All relevant signals are blocked in every thread and received by the main thread with `sigwaitinfo`, so no Python code
-ever runs inside a handler. If the system has only `sigwait`, origin and timeouts are emulated: the origin by checking
-whether we are in the foreground of our terminal, the timeout by a thread that signals us.
+ever runs in a signal handler. If the system has only `sigwait`, the origin and the timeout are emulated: the origin by
+a check whether this process is in the foreground of its terminal, the timeout by a thread that sends a signal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORWARDED: Final = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-"""The signals that are passed on to the server. Every other signal has its default effect on us."""
+"""The signals that are passed on to the server. Every other signal has its default effect on mcpproxy."""
 
 ENDING: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """The signals that ask a process to end."""
@@ -41,34 +41,35 @@ class Arrival(NamedTuple):
 
     signum: int
     from_terminal: bool
-    """The kernel sent it to the whole foreground group, so the server already has it."""
+    """Whether the kernel sent it to the whole foreground group, so that the server has already received it."""
 
 
 class SignalWait:
-    """Blocks the signals from its creation on. Create it before any thread and any child."""
+    """Blocks the signals from its creation on; create it before any thread and any child process."""
 
     def __init__(self) -> None:
         self.inherited = {signum: signal.getsignal(signum) for signum in (*FORWARDED, signal.SIGCHLD)}
-        """The dispositions that we were started with."""
+        """The dispositions with which this process was started."""
         self.taken = [signum for signum in FORWARDED if self.inherited[signum] != signal.SIG_IGN]
-        """A signal that we were started ignoring would be ignored by the server too."""
+        """The signals to receive, without those that were ignored from the start, because the server ignores them, too.
+        """
         self._set = {*self.taken, signal.SIGCHLD}
         self.mask: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._set))
-        """The signal mask that we were started with."""
-        # If ignored, the kernel would reap the server and discard its status; by default, BSDs drop it even when
-        # blocked.
+        """The signal mask with which this process was started."""
+        # If SIGCHLD is ignored, the kernel reaps the server and discards its status; with the default disposition, BSDs
+        # drop the signal even when it is blocked.
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     @property
     def dispositions(self) -> dict[int, signal.Handlers]:
-        """What a child must set again: Python ignores SIGPIPE and SIGXFSZ for itself, and we took SIGCHLD."""
-        again = dict.fromkeys((signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)), signal.SIG_DFL)
+        """The dispositions to restore in a child: Python ignores SIGPIPE and SIGXFSZ, and SIGCHLD is handled here."""
+        dispositions = dict.fromkeys((signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)), signal.SIG_DFL)
         if self.inherited[signal.SIGCHLD] == signal.SIG_IGN:
-            again[signal.SIGCHLD] = signal.SIG_IGN
-        return {int(signum): disposition for signum, disposition in again.items()}
+            dispositions[signal.SIGCHLD] = signal.SIG_IGN
+        return {int(signum): disposition for signum, disposition in dispositions.items()}
 
     def wait(self, timeout_s: float | None) -> Arrival | None:
-        """Returns the next signal; None after the timeout or a call of `interrupt`."""
+        """Returns the next signal, or None after the timeout; `interrupt` makes it return SIGCHLD."""
         if not hasattr(signal, "sigtimedwait"):
             return self._wait_portably(timeout_s)
         info = signal.sigwaitinfo(self._set) if timeout_s is None else signal.sigtimedwait(self._set, max(timeout_s, 0))
@@ -90,11 +91,11 @@ class SignalWait:
         return Arrival(signum, signum in (signal.SIGINT, signal.SIGQUIT) and _in_foreground())
 
     def interrupt(self) -> None:
-        """Wake the main thread, as if a child had changed."""
+        """Wakes the main thread, as if a child process had changed its state."""
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGCHLD)
 
     def die_by(self, signum: int) -> None:
-        """End as the server ended: by the same signal."""
+        """Ends this process by the signal that ended the server."""
         if signum not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signum})
@@ -102,7 +103,7 @@ class SignalWait:
 
 
 def _is_for_us(signum: int) -> bool:
-    """When a terminal goes away, only the leader of its session gets the signal."""
+    """Returns whether the kernel sent a signal to this process alone: SIGHUP, to the leader of a terminal's session."""
     return signum == signal.SIGHUP and os.getsid(0) == os.getpid()
 
 

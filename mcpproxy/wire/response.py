@@ -1,16 +1,16 @@
-"""HTTP/1.1 responses: a tap that reads a copy of what the upstream sends and never delays it.
+"""Parses a copy of the HTTP/1.1 responses that the upstream sends, without delaying them.
 
-The bytes are forwarded as they were read, regardless of what the tap makes of them. If it cannot follow, it reports
-that once, with `Lost`, and then nothing more: a recording that says where it stopped is worth more than one that
-guesses.
+The bytes are forwarded as they were read, no matter how the tap interprets them. If the tap cannot parse them, it
+reports that once, with `Lost`, and then nothing more: a recording that says where it stopped is worth more than one
+that guesses.
 
-A response cannot be read by itself: whether it has content depends on the request that it answers. So the tap learns of
-each request, and finds the end of every message itself. llhttp, the parser of Node's HTTP clients, reads the heads,
-with a new parser for each, as it keeps state beyond a message; it has no way to learn that a response to HEAD has no
-content, nor does it report where in a chunk a message ended.
+A response cannot be parsed alone, because whether it has content depends on its request. So the tap is informed of each
+request, and finds the end of every message itself. llhttp, the parser of Node's HTTP clients, parses the heads. Each
+head needs a new parser, because llhttp keeps state after a message. It cannot be informed that a response to HEAD has
+no content, and does not report the position in a chunk at which a message ended.
 
-However the input is split, the events are the same except for the boundaries of `ResponseBody`; time is linear in the
-bytes, and at most one head, one chunk size or one trailer section is held, each of them bounded.
+The events do not depend on how the input is split, except for the boundaries of `ResponseBody`. The time is linear in
+the number of bytes. At most one head, one chunk size or one trailer section is held, and the size of each is limited.
 """
 
 import re
@@ -23,9 +23,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from mcpproxy.wire.framing import Body, Chunks, End, Fields, Malformed
 
 MAX_RESPONSE_HEAD_BYTES: Final = 256 << 10
-"""Bytes of a status line and its header lines; generous, as refusing is not the tap's business."""
+"""The maximum size of a status line and its header lines, generous because the tap must not refuse anything."""
 MAX_AWAITED: Final = 10_000
-"""Requests without a response yet; more is not honest pipelining."""
+"""The maximum number of requests without a response; no honest client pipelines more."""
 
 
 class ResponseHead(NamedTuple):
@@ -34,15 +34,14 @@ class ResponseHead(NamedTuple):
     status: int
     reason: bytes
     version: bytes
-    """Such as `b"HTTP/1.1"`."""
+    """The version, such as `b"HTTP/1.1"`."""
     headers: Fields
-    """Names and values in the order sent, duplicates and case kept; white space around a value is not part of it."""
     informational: bool
-    """A 1xx, which another head follows."""
+    """Whether the status is 1xx, so that another head follows."""
 
 
 class ResponseBody(NamedTuple):
-    """A piece of the content, without chunk framing; content codings are as sent."""
+    """A piece of the content, without chunk framing, but with content codings as sent."""
 
     payload: bytes
 
@@ -52,7 +51,7 @@ class ResponseEnd(NamedTuple):
 
     trailers: Fields = Fields()
     by_close: bool = False
-    """The end of the connection ended it, so whether more was to follow is unknown."""
+    """Whether the end of the connection ended the response, so it is unknown whether the response is complete."""
 
 
 class ResponseAborted(NamedTuple):
@@ -62,14 +61,14 @@ class ResponseAborted(NamedTuple):
 
 
 class Switched(NamedTuple):
-    """The upstream has accepted an offer to upgrade the connection: what follows is not HTTP, and has no events."""
+    """The upstream has accepted an offer to upgrade the connection; the rest is not HTTP, and has no events."""
 
     size: int
-    """The bytes of the same chunk that follow the head."""
+    """The number of bytes after the head in the same chunk."""
 
 
 class Lost(NamedTuple):
-    """The tap can no longer follow. The traffic continues unobserved."""
+    """The tap can no longer parse the responses; the traffic continues unobserved."""
 
     reason: str
 
@@ -79,18 +78,18 @@ Event: TypeAlias = ResponseHead | ResponseBody | ResponseEnd | ResponseAborted |
 _HEAD_END: Final = re.compile(rb"\n\r?\n").search
 _FIRST: Final = b"HTTP/"
 _TOLD_APART: Final = (b"GET", b"HEAD")
-_ENOUGH: Final = 3  # bytes before a chunk that may contain the start of a head's end
+_ENOUGH: Final = 3  # the number of bytes before a chunk in which the end of a head may begin
 
 
 class _Unfollowable(Exception):
-    """The tap cannot follow, for the reason given."""
+    """The tap cannot parse the responses any further; the text says why."""
 
 
 class ResponseTap:
-    """Reads a copy of the upstream's side of a connection."""
+    """Parses a copy of the upstream's side of a connection."""
 
     def __init__(self) -> None:
-        self._asked: deque[bytes] = deque()  # for each request without a response yet: GET, HEAD, or empty
+        self._asked: deque[bytes] = deque()  # GET, HEAD or empty for each request without a response
         self._lost = ""
         self._deaf = False
         self._may_switch = False
@@ -100,14 +99,14 @@ class ResponseTap:
         self._begin()
 
     def _begin(self) -> None:
-        """Wait for the next head."""
+        """Prepares for the next head."""
         self._head = bytearray()
         self._left = 0
         self._chunks: Chunks | None = None
         self._step: Callable[[bytes, int], int] = self._in_head
 
     def expect(self, method: bytes, *, offers_upgrade: bool = False) -> None:
-        """Note a request that has been forwarded, before its response can arrive."""
+        """Registers a request that is being forwarded, before its response can arrive."""
         if self._deaf:
             return
         self._may_switch = offers_upgrade
@@ -117,66 +116,66 @@ class ResponseTap:
             self._asked.clear()
 
     def feed(self, data: bytes) -> list[Event]:
-        """Returns the events that a chunk of the stream completes; none after `Lost`."""
-        at = 0
-        while at < len(data):
-            at = self._advance(data, at)
+        """Returns the events that a chunk of the stream completes, and none after `Lost`."""
+        position = 0
+        while position < len(data):
+            position = self._advance(data, position)
         events, self._events = self._events, []
         return events
 
-    def feed_some(self, data: bytes, at: int) -> tuple[list[Event], int]:
-        """Like `feed`, from a position on, but stops after the first head or response that ends.
+    def feed_some(self, data: bytes, position: int) -> tuple[list[Event], int]:
+        """Parses like `feed`, but from a position on, and at most to the end of the first head or response.
 
         Returns:
             The events, and the position of the first unread byte.
         """
-        at = self._advance(data, at)
+        position = self._advance(data, position)
         events, self._events = self._events, []
-        return events, at
+        return events, position
 
-    def _advance(self, data: bytes, at: int) -> int:
+    def _advance(self, data: bytes, position: int) -> int:
         if self._deaf:
             return len(data)
         try:
             if self._lost:
                 raise _Unfollowable(self._lost)
-            return self._step(data, at)
-        except _Unfollowable as lost:
+            return self._step(data, position)
+        except _Unfollowable as error:
             self._die()
-            self._events.append(Lost(str(lost)))
+            self._events.append(Lost(str(error)))
             return len(data)
 
     def close(self) -> list[Event]:
-        """Returns the events that the end of the stream causes; none if it came between two responses."""
+        """Returns the events that the end of the stream causes, and none if it came between two responses."""
         if self._deaf:
             return []
         events: list[Event] = []
         if self._step == self._until_close:
             events.append(ResponseEnd(by_close=True))
         elif self.under_way:
-            part = "head" if self._head else "content"
-            events.append(ResponseAborted(f"the connection ended in the {part} of a response"))
+            part_name = "head" if self._head else "content"
+            events.append(ResponseAborted(f"the connection ended in the {part_name} of a response"))
         self._die()
         return events
 
     @property
     def in_head(self) -> bool:
-        """Whether the next byte would be one of a head, as far as the tap can follow."""
+        """Whether the next byte belongs to a head, as far as the tap can parse the responses."""
         return not self._deaf and self._step == self._in_head
 
     @property
     def awaited(self) -> int:
-        """How many responses have still to begin, or to complete their heads."""
+        """The number of responses that have not begun yet, or whose heads are not complete."""
         return len(self._asked)
 
     @property
     def awaits_head(self) -> bool:
-        """Whether the next response would be one to HEAD."""
+        """Whether the next response answers a HEAD."""
         return bool(self._asked) and self._asked[0] == b"HEAD"
 
     @property
     def awaits_get(self) -> bool:
-        """Whether the next head would answer a GET."""
+        """Whether the next response answers a GET."""
         return bool(self._asked) and self._asked[0] == b"GET"
 
     @property
@@ -189,36 +188,36 @@ class ResponseTap:
         self._asked.clear()
         self._begin()
 
-    def _in_head(self, data: bytes, at: int) -> int:
-        """Look for the end of a head; a parser must see nothing after it."""
+    def _in_head(self, data: bytes, position: int) -> int:
+        """Looks for the end of a head, because the parser must not see anything after it."""
         if not self._head:
-            if data[at] in b"\r\n":
-                return at + 1  # some servers send a surplus empty line after a body
+            if data[position] in b"\r\n":
+                return position + 1  # some servers send a surplus empty line after a body
             if not self._asked:
                 raise _Unfollowable("the upstream sent what no request asked for")
-        before = len(self._head)
-        if before:
-            # At most once per call, so copying a chunk here costs no more than receiving it.
-            self._head += data[at : at + MAX_RESPONSE_HEAD_BYTES + 1 - before]
+        held_size = len(self._head)
+        if held_size:
+            # This happens at most once per call, so copying a chunk here costs no more than receiving it.
+            self._head += data[position : position + MAX_RESPONSE_HEAD_BYTES + 1 - held_size]
             self._judge_start(bytes(self._head[: len(_FIRST)]))
-            end = _HEAD_END(self._head, max(0, before - _ENOUGH))
-            stop = end.end() if end else len(self._head)
+            head_end = _HEAD_END(self._head, max(0, held_size - _ENOUGH))
+            stop = head_end.end() if head_end else len(self._head)
         else:
-            self._judge_start(data[at : at + len(_FIRST)])
-            end = _HEAD_END(data, at, at + MAX_RESPONSE_HEAD_BYTES + 1)
-            stop = (end.end() if end else min(len(data), at + MAX_RESPONSE_HEAD_BYTES + 1)) - at
-            self._head += data[at : at + stop]
+            self._judge_start(data[position : position + len(_FIRST)])
+            head_end = _HEAD_END(data, position, position + MAX_RESPONSE_HEAD_BYTES + 1)
+            stop = (head_end.end() if head_end else min(len(data), position + MAX_RESPONSE_HEAD_BYTES + 1)) - position
+            self._head += data[position : position + stop]
         if stop > MAX_RESPONSE_HEAD_BYTES:
             raise _Unfollowable(f"a response head is longer than {MAX_RESPONSE_HEAD_BYTES} bytes")
-        if end:
+        if head_end:
             raw = bytes(self._head[:stop])
             self._head.clear()
             self._complete(raw)
             if self._has_switched:
                 self._die()
-                self._events.append(Switched(len(data) - (at + stop - before)))
+                self._events.append(Switched(len(data) - (position + stop - held_size)))
                 return len(data)
-        return at + stop - before
+        return position + stop - held_size
 
     @staticmethod
     def _judge_start(start: bytes) -> None:
@@ -226,7 +225,7 @@ class ResponseTap:
             raise _Unfollowable("the upstream sent something other than HTTP/1")
 
     def _complete(self, raw: bytes) -> None:
-        """Read a head, and turn to what follows it (RFC 9112, 6.3)."""
+        """Parses a head, and prepares for the content after it (RFC 9112, 6.3)."""
         head = _read(raw)
         self._events.append(head)
         if head.status == 101:
@@ -239,7 +238,7 @@ class ResponseTap:
         if self._asked.popleft() == b"HEAD" or head.status in (204, 304):
             self._events.append(ResponseEnd())
             return
-        # The last of each, if a server sends several.
+        # If a server sends several of these fields, the last one counts.
         coding = next(reversed(head.headers.values_of(b"transfer-encoding")), None)
         length = next(reversed(head.headers.values_of(b"content-length")), None)
         if coding is not None and coding.lower().rpartition(b",")[2].strip(b" \t") == b"chunked":
@@ -253,22 +252,22 @@ class ResponseTap:
         else:
             self._events.append(ResponseEnd())
 
-    def _in_content(self, data: bytes, at: int) -> int:
-        piece = data[at : at + self._left]
+    def _in_content(self, data: bytes, position: int) -> int:
+        piece = data[position : position + self._left]
         self._left -= len(piece)
         self._events.append(ResponseBody(piece))
         if not self._left:
             self._events.append(ResponseEnd())
             self._begin()
-        return at + len(piece)
+        return position + len(piece)
 
-    def _in_chunks(self, data: bytes, at: int) -> int:
+    def _in_chunks(self, data: bytes, position: int) -> int:
         assert self._chunks
         events: list[Body | End] = []
         try:
-            at = self._chunks.feed(data, at, events.append)
-        except Malformed as bad:
-            raise _Unfollowable(f"a response in chunks cannot be read: {bad.reason}") from None
+            position = self._chunks.feed(data, position, events.append)
+        except Malformed as error:
+            raise _Unfollowable(f"a response in chunks cannot be read: {error.reason}") from None
         finally:
             for event in events:
                 if isinstance(event, Body) and event.payload:
@@ -276,15 +275,15 @@ class ResponseTap:
                 elif isinstance(event, End):
                     self._events.append(ResponseEnd(event.trailers))
                     self._begin()
-        return at
+        return position
 
-    def _until_close(self, data: bytes, at: int) -> int:
-        self._events.append(ResponseBody(data[at:]))
+    def _until_close(self, data: bytes, position: int) -> int:
+        self._events.append(ResponseBody(data[position:]))
         return len(data)
 
 
 class _HeadReading:
-    """The callbacks of llhttp while it reads a head."""
+    """The callbacks of llhttp while it parses a head."""
 
     def __init__(self) -> None:
         self.reason = b""
@@ -307,10 +306,10 @@ def _read(raw: bytes) -> ResponseHead:
     parser = HttpResponseParser(reading)
     try:
         parser.feed_data(raw)
-    except (HttpParserError, HttpParserUpgrade) as problem:
-        # A 101 makes it stop after the head, in one of two ways.
+    except (HttpParserError, HttpParserUpgrade) as error:
+        # After the head of a 101, the parser raises one of these two exceptions.
         if not reading.complete:
-            raise _Unfollowable(f"a response head cannot be read: {problem}") from None
+            raise _Unfollowable(f"a response head cannot be read: {error}") from None
     status = parser.get_status_code()
     if not reading.complete or status < 100:
         raise _Unfollowable("a response head cannot be read")

@@ -1,7 +1,7 @@
-"""What the formats share: which parts of a text an edit replaces.
+"""Applies edits to the text of a file: the part that all formats share.
 
-Each format says where these are, and how words are spelled. All edits refer to the text as it was read, and are made at
-once.
+The subclass for a format finds the positions of values and spells words. All edits refer to the original text and are
+applied together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcpproxy.clients.documents.splice import Span, Splices, drop_inline, prepen
 
 
 class EditableText(ABC):
-    """A file: its data, and edits of just the bytes that they concern."""
+    """The text of a file, with its data; edits change only the bytes that they concern."""
 
     COMMENTS: ClassVar[tuple[str, ...]]
     """The characters that begin a comment in this format."""
@@ -33,10 +33,10 @@ class EditableText(ABC):
     text: str
     """The text of the file, without a byte-order mark."""
     data: Any
-    """What the file says, as plain values."""
+    """The data of the file, as plain values."""
 
     def apply(self, edits: list[Edit]) -> str:
-        """The text with the edits made.
+        """Returns the edited text.
 
         Raises:
             LookupError, TypeError: a path leads nowhere.
@@ -71,40 +71,40 @@ class EditableText(ABC):
         span, items = self._list_spans(edit.path)
         drop_inline(splices, items, span[1] - 1, edit.count, self.COMMENTS)
 
-    def _written(self, value: Value, at: Path) -> str:
-        """A value as this format writes it; `at` is the place of the value that it replaces, or of one next to it."""
+    def _written(self, value: Value, path: Path) -> str:
+        """Returns a value in this format; `path` leads to the value that it replaces, or to an adjacent one."""
         if isinstance(value, tuple):
             return f"[{', '.join(self._spelled(item) for item in value)}]"
-        return self._spelled_at(value, at)
+        return self._spelled_at(value, path)
 
-    def _spelled_at(self, item: Item, _at: Path) -> str:
-        """A word as this format writes it as the value at a place."""
+    def _spelled_at(self, item: Item, _path: Path) -> str:
+        """Returns a word in this format, as the value at a path."""
         return self._spelled(item)
 
     def _spelled_key(self, key: str) -> str:
-        """The name of a member as this format writes it."""
+        """Returns the name of a member in this format."""
         return key
 
     @abstractmethod
     def _spelled(self, item: Item) -> str:
-        """A word as this format writes it in an inline list."""
+        """Returns a word in this format, as an item of an inline list."""
 
     @abstractmethod
     def _value_span(self, path: Path) -> Span:
-        """Where a value is."""
+        """Returns the span of a value."""
 
     @abstractmethod
     def _key_span(self, path: Path) -> Span:
-        """Where the name of a member is."""
+        """Returns the span of a member's name."""
 
     @abstractmethod
     def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
-        """Where an inline list is, brackets included, and its items."""
+        """Returns the span of an inline list, brackets included, and the spans of its items."""
 
     @abstractmethod
     def _add(self, edit: AddMember, splices: Splices) -> None:
-        """Add a member."""
+        """Adds a member."""
 
     @abstractmethod
     def _remove(self, path: Path, splices: Splices) -> None:
-        """Remove a member."""
+        """Removes a member."""

@@ -1,11 +1,11 @@
-"""JSON, with or without comments and trailing commas, as text with the position of every value that an edit concerns.
+"""Edits JSON text in place, with or without comments and trailing commas.
 
 The grammar is that of VS Code's settings: RFC 8259 with `//` and `/* */` comments, and with a comma before a closing
 bracket. In a strict file, neither is allowed. No library edits such a file in place: the libraries that read comments
 reformat it.
 
-Python's parser does the reading, because some files hold megabytes of a client's history: comments are blanked first,
-so that every position stays, and a value that no edit concerns is only skipped.
+Python's parser reads the text, because some files contain megabytes of a client's history. Comments are first replaced
+by spaces, which preserves all positions. Values that no edit concerns are only skipped.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ _NOISE: Final = re.compile(
     rf'"(?:[^"\\]|\\.)*+"?|{_COMMENT}|,(?={_BETWEEN}[}}\]])|[\[{{](?={_BETWEEN},)',
     re.DOTALL,
 )
-"""A string, a comment, a trailing comma, or a bracket with a comma right after it. An unclosed one extends to the end,
-and nothing is tried twice: a hostile file must not take quadratic time.
+"""Matches a string, a comment, a trailing comma, or a bracket followed by a comma.
+
+An unclosed string or comment extends to the end of the text, and the pattern does not backtrack: a hostile file must
+not take quadratic time.
 """
 _DECODER: Final = json.JSONDecoder()
 
 
 class Member(NamedTuple):
-    """Where a member of an object is."""
+    """The spans of a member of an object."""
 
     key: Span
     value: Span
@@ -45,14 +47,14 @@ class JsonText(EditableText):
     COMMENTS = COMMENTS
 
     def __init__(self, text: str, *, strict: bool) -> None:
-        """Read a file.
+        """Parses a file.
 
         Args:
             text: the text of the file, without a byte-order mark.
             strict: whether the client refuses comments and trailing commas.
 
         Raises:
-            ConfigError: it is not JSON; the text says at which line.
+            ConfigError: it is not JSON; the text of the error names the line.
         """
         self.text = text
         self._plain = text
@@ -69,29 +71,29 @@ class JsonText(EditableText):
     def _add(self, edit: AddMember, splices: Splices) -> None:
         start, end = self._value_span(edit.after)
         key = self._key_span(edit.after)
-        blank = blank_before(self.text, key[0])
+        blank_text = blank_before(self.text, key[0])
         colon = self.text[key[1] : start]
-        separator = blank if "\n" in blank else " "
+        separator = blank_text if "\n" in blank_text else " "
         colon = colon if colon.strip() == ":" else ": "
         value = self._written(edit.value, edit.after)
         splices.insert(end, f",{separator}{self._spelled_key(edit.key)}{colon}{value}")
 
     def _remove(self, path: Path, splices: Splices) -> None:
         members = list(self._members(self._value_span(path[:-1])[0]).items())
-        place = [name for name, _ in members].index(str(path[-1]))
-        key, value = members[place][1]
-        if place:
-            splices.replace((members[place - 1][1].value[1], value[1]), "")
+        index = [name for name, _ in members].index(str(path[-1]))
+        key, value = members[index][1]
+        if index:
+            splices.replace((members[index - 1][1].value[1], value[1]), "")
         else:
             splices.replace((key[0], members[1][1].key[0] if len(members) > 1 else value[1]), "")
 
     def _value_span(self, path: Path) -> Span:
         span = self._value_at(0)
         for key in path:
-            opening = self._plain[span[0]]
-            if opening == "{":
+            opening_bracket = self._plain[span[0]]
+            if opening_bracket == "{":
                 span = self._members(span[0])[str(key)].value
-            elif opening == "[" and isinstance(key, int):
+            elif opening_bracket == "[" and isinstance(key, int):
                 span = self._items(span[0])[key]
             else:
                 raise TypeError(key)
@@ -117,45 +119,45 @@ class JsonText(EditableText):
             return self.text[slice(*self._value_span(item.path))]
         return json.dumps(item, ensure_ascii=False)
 
-    def _value_at(self, at: int) -> Span:
-        """The value that comes next."""
-        start = self._skip(at)
+    def _value_at(self, position: int) -> Span:
+        """Returns the span of the next value."""
+        start = self._skip(position)
         return start, _DECODER.raw_decode(self._plain, start)[1]
 
     def _members(self, start: int) -> dict[str, Member]:
-        """The members of the object at a position; of members with the same name, the last counts."""
-        known = self._members_at.get(start)
-        if known is not None:
-            return known
+        """Returns the members of the object at a position; of members with the same name, the last one counts."""
+        cached_members = self._members_at.get(start)
+        if cached_members is not None:
+            return cached_members
         members: dict[str, Member] = {}
-        at = self._skip(start + 1)
-        while self._plain[at] != "}":
-            name, end = _DECODER.raw_decode(self._plain, at)
+        position = self._skip(start + 1)
+        while self._plain[position] != "}":
+            name, end = _DECODER.raw_decode(self._plain, position)
             value = self._value_at(self._skip(end) + 1)
             members.pop(name, None)
-            members[name] = Member((at, end), value)
-            at = self._after_comma(value[1])
+            members[name] = Member((position, end), value)
+            position = self._after_comma(value[1])
         self._members_at[start] = members
         return members
 
     def _items(self, start: int) -> list[Span]:
-        """The items of the list at a position."""
+        """Returns the spans of the items of the list at a position."""
         items: list[Span] = []
-        at = self._skip(start + 1)
-        while self._plain[at] != "]":
-            items.append(self._value_at(at))
-            at = self._after_comma(items[-1][1])
+        position = self._skip(start + 1)
+        while self._plain[position] != "]":
+            items.append(self._value_at(position))
+            position = self._after_comma(items[-1][1])
         return items
 
-    def _after_comma(self, at: int) -> int:
-        """The position of the next member or item, or of the closing bracket."""
-        at = self._skip(at)
-        return self._skip(at + 1) if self._plain[at] == "," else at
+    def _after_comma(self, position: int) -> int:
+        """Returns the position of the next member or item, or of the closing bracket."""
+        position = self._skip(position)
+        return self._skip(position + 1) if self._plain[position] == "," else position
 
-    def _skip(self, at: int) -> int:
-        matched = _BLANK.match(self._plain, at)
-        assert matched is not None
-        return matched.end()
+    def _skip(self, position: int) -> int:
+        match = _BLANK.match(self._plain, position)
+        assert match is not None
+        return match.end()
 
 
 def _loaded(text: str) -> Any:
@@ -167,8 +169,8 @@ def _refuse(constant: str) -> None:
 
 
 def _blanked(match: re.Match[str]) -> str:
-    first = match[0][0]
-    if first == '"':
+    first_char = match[0][0]
+    if first_char == '"':
         return match[0]
-    # A comma without a value before it is not a trailing comma: the text must not parse.
-    return "\0" if first in "[{" else " " * len(match[0])
+    # A comma directly after an opening bracket is not a trailing comma, so the NUL makes the parser refuse the text.
+    return "\0" if first_char in "[{" else " " * len(match[0])

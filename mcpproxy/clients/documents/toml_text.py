@@ -1,8 +1,8 @@
-"""TOML as text with the position of the values that an edit concerns.
+"""Edits TOML text in place.
 
-tomlkit keeps every byte of a file, but does not say where a value is. So a value is replaced by a mark, and the mark is
-searched for in the text that tomlkit writes. If anything else differs, the file is refused. The data of a file is read
-by `tomllib`, which shares no code with tomlkit.
+tomlkit keeps every byte of a file, but does not report the position of a value. So each value is replaced by a mark,
+and the mark is searched for in the text that tomlkit writes. If anything else differs, the file is refused. `tomllib`,
+which shares no code with tomlkit, reads the data of the file.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class TomlText(EditableText):
     COMMENTS = ("#",)
 
     def __init__(self, text: str) -> None:
-        """Read a file.
+        """Parses a file.
 
         Raises:
-            ConfigError: it is not TOML, or a form of it that cannot be edited exactly.
+            ConfigError: it is not TOML, or it is a form of TOML that cannot be edited exactly.
         """
         try:
             self.data = tomllib.loads(text)
@@ -62,20 +62,20 @@ class TomlText(EditableText):
             raise ConfigError(_reason(error)) from None
         try:
             self._document = tomlkit.parse(text)
-            whole = self._document.as_string() == text
+            is_preserved = self._document.as_string() == text
         except (TOMLKitError, RecursionError):
-            whole = False
-        if not whole:
+            is_preserved = False
+        if not is_preserved:
             raise ConfigError("this form of TOML cannot be edited without touching other parts of the file")
         self.text = text
         self._spans: dict[Path, Span] = {}
 
     def apply(self, edits: list[Edit]) -> str:
-        """The text with the edits made.
+        """Returns the edited text.
 
         Raises:
             LookupError, TypeError: a path leads nowhere.
-            ConfigError: the place of a value cannot be found exactly.
+            ConfigError: the position of a value cannot be found exactly.
         """
         self._locate([path for edit in edits for path in _places(edit)])
         return super().apply(edits)
@@ -86,16 +86,18 @@ class TomlText(EditableText):
         if isinstance(self._container(edit.after), InlineTable):
             splices.insert(end, f", {edit.key} = {value}")
             return
-        name = self._key_span(edit.after)
-        line = f"{self.text[line_start(self.text, start) : name[0]]}{edit.key}{self.text[name[1] : start]}{value}"
+        key_span = self._key_span(edit.after)
+        line = (
+            f"{self.text[line_start(self.text, start) : key_span[0]]}{edit.key}{self.text[key_span[1] : start]}{value}"
+        )
         insert_line(splices, line_end(self.text, end), line)
 
     def _key_span(self, path: Path) -> Span:
-        """The span of a member's own name: the last part of a dotted one."""
-        front = self.text[: self._value_span(path)[0]].rstrip()
-        end = len(front.removesuffix("=").rstrip())
+        """Returns the span of a member's name; of a dotted name, the span of its last part."""
+        text_before = self.text[: self._value_span(path)[0]].rstrip()
+        end = len(text_before.removesuffix("=").rstrip())
         start = end - len(str(path[-1]))
-        if not front.endswith("=") or self.text[start:end] != path[-1]:
+        if not text_before.endswith("=") or self.text[start:end] != path[-1]:
             raise ConfigError(f"the name {path[-1]!r} is written in a form that cannot be edited")
         return start, end
 
@@ -103,8 +105,8 @@ class TomlText(EditableText):
         start, end = self._value_span(path)
         if isinstance(self._container(path), InlineTable):
             comma = self.text.rfind(",", 0, start)
-            opening = self.text.rfind("{", 0, start)
-            if comma < opening:
+            opening_brace = self.text.rfind("{", 0, start)
+            if comma < opening_brace:
                 raise ConfigError(f"{path[-1]!r} is the first member of an inline table")
             splices.replace((comma, end), "")
             return
@@ -126,32 +128,32 @@ class TomlText(EditableText):
         return span, self._items(span)
 
     def _locate(self, paths: list[Path]) -> None:
-        """Find where values are: all at once, because tomlkit takes a while to write a file."""
+        """Finds the spans of all values together, because tomlkit takes a while to write a file."""
         originals: dict[Path, Any] = {path: self._container(path)[path[-1]] for path in paths}
         marks = {path: tomlkit.string(f"{_MARK}{number}{_MARK}") for number, path in enumerate(originals)}
         try:
             for path, mark in marks.items():
                 self._container(path)[path[-1]] = mark
-            marked = self._document.as_string()
+            marked_text = self._document.as_string()
             for path, value in originals.items():
                 self._container(path)[path[-1]] = value
         except (TOMLKitError, ValueError) as error:
             raise ConfigError(f"the place of a value cannot be found: {error}") from None
-        inverse = {mark.as_string(): path for path, mark in marks.items()}
-        at = 0
-        for part in re.split(f'("{_ESCAPED}[0-9]+{_ESCAPED}")', marked):
-            place = inverse.get(part)
-            source = part if place is None else originals[place].as_string()
-            if not self.text.startswith(source, at):
+        path_of_mark = {mark.as_string(): path for path, mark in marks.items()}
+        position = 0
+        for part in re.split(f'("{_ESCAPED}[0-9]+{_ESCAPED}")', marked_text):
+            marked_path = path_of_mark.get(part)
+            source = part if marked_path is None else originals[marked_path].as_string()
+            if not self.text.startswith(source, position):
                 raise ConfigError("the place of a value cannot be found exactly")
-            if place is not None:
-                self._spans[place] = at, at + len(source)
-            at += len(source)
-        if at != len(self.text) or not self._spans.keys() >= originals.keys():
+            if marked_path is not None:
+                self._spans[marked_path] = position, position + len(source)
+            position += len(source)
+        if position != len(self.text) or not self._spans.keys() >= originals.keys():
             raise ConfigError("the place of a value cannot be found exactly")
 
     def _items(self, span: Span) -> list[Span]:
-        """The spans of the items of an array."""
+        """Returns the spans of the items of an array."""
         items: list[Span] = []
         depth, start, end = 0, -1, -1
         for token in _TOKEN.finditer(self.text, *span):
@@ -176,9 +178,9 @@ class TomlText(EditableText):
 
 
 def _places(edit: Edit) -> Iterator[Path]:
-    """The values whose places an edit needs; for an item of a list, the list."""
-    place = edit.after if isinstance(edit, AddMember) else edit.path
-    yield place[:-1] if isinstance(place[-1], int) else place
+    """Yields the paths of the values whose spans an edit needs; for an item of a list, the path of the list."""
+    path = edit.after if isinstance(edit, AddMember) else edit.path
+    yield path[:-1] if isinstance(path[-1], int) else path
     values: tuple[Item, ...] = ()
     if isinstance(edit, Prepend):
         values = edit.items
@@ -190,6 +192,6 @@ def _places(edit: Edit) -> Iterator[Path]:
 
 
 def _reason(error: Exception) -> str:
-    """The reason with its place first, as in the other formats: `line 3, column 7: …`."""
-    text, place, where = str(error).partition(" (at ")
-    return f"{where.rstrip(')')}: {text}" if place else text
+    """Returns the reason with the position in front, as in the other formats: `line 3, column 7: …`."""
+    text, separator, position = str(error).partition(" (at ")
+    return f"{position.rstrip(')')}: {text}" if separator else text

@@ -1,6 +1,6 @@
-"""YAML as text with the position of every value, by the marks that PyYAML puts on the nodes it reads.
+"""Edits YAML text in place, at the positions that PyYAML records in the nodes it parses.
 
-A library that writes YAML reformats the file, so none is used for writing.
+Libraries that write YAML reformat the file, so none is used for writing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from mcpproxy.clients.documents.edits import AddMember, ConfigError, DropHead, I
 from mcpproxy.clients.documents.splice import Span, Splices, insert_line, line_end, line_start, newline_of, whole_lines
 
 MAX_NODES: Final = 1_000_000
-"""How many values a file may have, each alias counted as the values that it stands for: a few lines can stand for
-billions.
+"""The maximum number of values in a file, with each alias expanded, because a few lines can expand to billions of
+values.
 """
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/_](?:[\w./@+:?=&%~-]*[\w/])?", re.ASCII)
@@ -30,10 +30,10 @@ class YamlText(EditableText):
     COMMENTS = ("#",)
 
     def __init__(self, text: str) -> None:
-        """Read a file.
+        """Parses a file.
 
         Raises:
-            ConfigError: it is not YAML, or not one document.
+            ConfigError: it is not YAML, or not exactly one document.
         """
         try:
             self._top = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -55,12 +55,12 @@ class YamlText(EditableText):
             super()._prepend(edit, splices)
             return
         words = [self._in_form(item, flow=False) for item in edit.items]
-        first = node.value[0].start_mark.index
-        start = line_start(self.text, first)
-        dash = self.text[start:first]
-        if dash.strip() != "-":
+        item_start = node.value[0].start_mark.index
+        start = line_start(self.text, item_start)
+        indented_dash = self.text[start:item_start]
+        if indented_dash.strip() != "-":
             raise ConfigError(f"the list {edit.path[-1]!r} begins on the line of its name")
-        splices.insert(start, "".join(f"{dash}{word}{newline_of(self.text)}" for word in words))
+        splices.insert(start, "".join(f"{indented_dash}{word}{newline_of(self.text)}" for word in words))
 
     def _drop(self, edit: DropHead, splices: Splices) -> None:
         node = self._sequence(edit.path)
@@ -71,15 +71,19 @@ class YamlText(EditableText):
             splices.replace(self._block_item(item), "")
         if edit.count >= len(node.value):
             key = self._key(edit.path)
-            colon = self.text.index(":", key.end_mark.index) + 1
-            splices.insert(colon, " []")
+            after_colon = self.text.index(":", key.end_mark.index) + 1
+            splices.insert(after_colon, " []")
 
     def _block_item(self, item: yaml.Node) -> Span:
         start, end = _span(item)
-        first = line_start(self.text, start)
-        if self.text[first:start].strip() != "-" or not isinstance(item, yaml.ScalarNode) or item.style in ("|", ">"):
+        line_begin = line_start(self.text, start)
+        if (
+            self.text[line_begin:start].strip() != "-"
+            or not isinstance(item, yaml.ScalarNode)
+            or item.style in ("|", ">")
+        ):
             raise ConfigError("an item of the list is written in a form that cannot be taken out")
-        return first, line_end(self.text, end)
+        return line_begin, line_end(self.text, end)
 
     def _add(self, edit: AddMember, splices: Splices) -> None:
         _, end = self._value_span(edit.after)
@@ -141,7 +145,7 @@ class YamlText(EditableText):
         return node
 
     def _in_flow(self, path: Path) -> bool:
-        """Whether a value is written inside brackets."""
+        """Returns whether a value is written inside brackets."""
         node = self._top
         for key in path:
             if isinstance(node, yaml.CollectionNode) and node.flow_style:
@@ -152,15 +156,15 @@ class YamlText(EditableText):
     def _spelled(self, item: Item) -> str:
         return self._in_form(item, flow=True)
 
-    def _spelled_at(self, item: Item, at: Path) -> str:
-        return self._in_form(item, flow=self._in_flow(at))
+    def _spelled_at(self, item: Item, position: Path) -> str:
+        return self._in_form(item, flow=self._in_flow(position))
 
     def _in_form(self, item: Item, *, flow: bool) -> str:
         if isinstance(item, Moved):
             node = self._at(item.path)
             source = self.text[slice(*_span(node))]
-            quoted = isinstance(node, yaml.ScalarNode) and node.style in ('"', "'")
-            if quoted and "\n" not in source:
+            is_quoted = isinstance(node, yaml.ScalarNode) and node.style in ('"', "'")
+            if is_quoted and "\n" not in source:
                 return source
             if isinstance(node, yaml.ScalarNode) and node.style is None and not (flow and _UNSAFE_IN_FLOW & {*source}):
                 return source
@@ -182,47 +186,47 @@ def _span(node: yaml.Node) -> Span:
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """How many values a node stands for.
+    """Returns the number of values in a node, with its aliases expanded.
 
     Raises:
-        ConfigError: it contains itself.
+        ConfigError: the node contains itself.
     """
-    known = sizes.get(id(node))
-    if known == 0:
+    known_size = sizes.get(id(node))
+    if known_size == 0:
         raise ConfigError("an alias refers to its own container")
-    if known is not None:
-        return known
+    if known_size is not None:
+        return known_size
     sizes[id(node)] = 0
-    inner: list[yaml.Node] = []
+    children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
-        inner = [part for pair in node.value for part in pair]
+        children = [part for pair in node.value for part in pair]
     elif isinstance(node, yaml.SequenceNode):
-        inner = node.value
-    sizes[id(node)] = 1 + sum(_size(part, sizes) for part in inner)
+        children = node.value
+    sizes[id(node)] = 1 + sum(_size(part, sizes) for part in children)
     return sizes[id(node)]
 
 
 def _shared(top: yaml.Node | None) -> set[int]:
-    """The nodes that occur in several places, through aliases."""
-    seen: set[int] = set()
-    shared: set[int] = set()
-    waiting = [top] if top is not None else []
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            shared.add(id(node))
+    """Returns the ids of the nodes that occur in several places because of aliases."""
+    seen_ids: set[int] = set()
+    shared_ids: set[int] = set()
+    pending_nodes = [top] if top is not None else []
+    while pending_nodes:
+        node = pending_nodes.pop()
+        if id(node) in seen_ids:
+            shared_ids.add(id(node))
             continue
-        seen.add(id(node))
+        seen_ids.add(id(node))
         if isinstance(node, yaml.MappingNode):
-            waiting += [part for pair in node.value for part in pair]
+            pending_nodes += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-    return shared
+            pending_nodes += node.value
+    return shared_ids
 
 
 def _end(node: yaml.Node) -> int:
-    """Where a node ends; the mark of a block of items or members is where the next node begins."""
+    """Returns the end of a node; PyYAML's end mark for a block of items or members is the start of the next node."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _end(last[1] if isinstance(last, tuple) else last)
+        last_child = node.value[-1]
+        return _end(last_child[1] if isinstance(last_child, tuple) else last_child)
     return int(node.end_mark.index)

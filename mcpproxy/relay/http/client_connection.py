@@ -1,4 +1,4 @@
-"""A client's connection, and its path to the upstream: what it sends is admitted, refused or forwarded."""
+"""A client's connection, and its path to the upstream: forwards or refuses the client's requests."""
 
 import asyncio
 import errno
@@ -22,13 +22,13 @@ from mcpproxy.wire.http1 import RequestSplitter, forwarded
 from mcpproxy.wire.response import ResponseTap
 
 HEAD_S: Final = 30.0
-"""How long a request's head may take from its first byte to its last."""
+"""How long the head of a request may take from its first byte to its last, in seconds."""
 CONNECT_S: Final = 10.0
-"""How long it may take to connect to the upstream."""
+"""How long connecting to the upstream may take, in seconds."""
 LINGER_S: Final = 5.0
-"""How long a refused client may keep sending, so that it can read the reason; the data is discarded."""
+"""How long a refused client may keep sending, so that it can read the reason, in seconds; the data is discarded."""
 
-_REPORTED_STATUSES: Final = (502, 503, 504)  # reported where the upstream was unreachable, or we were too busy
+_REPORTED_STATUSES: Final = (502, 503, 504)  # reported when the upstream is unreachable, or mcpproxy is overloaded
 
 
 class ClientConnection(Side):
@@ -64,27 +64,27 @@ class ClientConnection(Side):
         self._connecting: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ignores_client = False
-        """Whether nothing more from the client is forwarded."""
+        """Whether further data from the client is discarded."""
         self._client_eof = self._upstream_eof = False
         self._is_over = False
-        """Whether the end has been reported to the observer."""
+        """Whether the end of the connection has been reported to the observer."""
         self._is_within_message = False
-        """Whether the upstream has a part of a request."""
+        """Whether the upstream has received only part of a request."""
         self._is_framing_lost = False
-        """Whether the ends of responses can no longer be found."""
+        """Whether the end of a response can no longer be determined."""
         self._is_tunnel = False
-        """Whether the connection has been upgraded, and is no longer HTTP."""
+        """Whether the connection has been upgraded to another protocol."""
         self._refusal: http1.Refusal | None = None
         self.responses = ResponseTap()
         self._rewriter = Rewriter(shared.origin, self.responses) if shared.origin is not None else None
         self.outstanding = 0
-        """Forwarded requests that have no complete response yet."""
+        """The number of forwarded requests without a complete response."""
         self.upstream: UpstreamConnection | None = None
 
-    # --- what the client does ---
+    # --- events of the client's connection ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Show the new client to the observer, and refuse it if there are too many."""
+        """Reports the new client to the observer, and refuses it if too many are connected."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(HELD_BYTES)
         self.observed.connected(_peer_text(self.transport))
@@ -96,7 +96,7 @@ class ClientConnection(Side):
             )
 
     def data_received(self, data: bytes) -> None:
-        """Forward the data, unless the client has been refused."""
+        """Forwards the data unless the client has been refused."""
         if not self._ignores_client:
             self.forward(data, self._forward_requests)
 
@@ -112,15 +112,15 @@ class ClientConnection(Side):
         self.set_held(is_held=self._splitter.unread_bytes > HELD_BYTES)
 
     def _forward_events(self, events: Sequence[http1.Event], read_ns: int) -> None:
-        passed: list[http1.Event] = []
-        out: list[bytes] = []
+        passed_events: list[http1.Event] = []
+        forwarded_parts: list[bytes] = []
         refusal = None
         admission = self.shared.admission
         for event in events:
             if isinstance(event, http1.Refusal):
                 refusal = event
                 break
-            passed.append(event)
+            passed_events.append(event)
             if isinstance(event, http1.Head):
                 objection = None if admission is None else admission.judge(event.headers)
                 if objection is not None:
@@ -129,14 +129,16 @@ class ClientConnection(Side):
                 self.outstanding += 1
                 self._is_within_message = True
                 self.responses.expect(event.method, offers_upgrade=event.offers_upgrade)
-                out.append(event.wire if admission is None else forwarded(event, self.shared.upstream.authority))
+                forwarded_parts.append(
+                    event.wire if admission is None else forwarded(event, self.shared.upstream.authority)
+                )
             else:
                 self._is_within_message = isinstance(event, Body)
-                out.append(event.wire)
-        if wire := b"".join(out):
+                forwarded_parts.append(event.wire)
+        if wire := b"".join(forwarded_parts):
             self._send_upstream(wire)
-        if passed:
-            self.observed.show(lambda tap, at_ns: tap.request(at_ns, passed), read_ns)
+        if passed_events:
+            self.observed.show(lambda tap, at_ns: tap.request(at_ns, passed_events), read_ns)
         if refusal is not None:
             self._refuse(refusal)
         else:
@@ -144,7 +146,7 @@ class ClientConnection(Side):
 
     def _send_upstream(self, data: bytes) -> None:
         if self.upstream is not None:
-            # A write that failed one portion ago has closed it, and asyncio logs a warning for later writes.
+            # If a write has failed, the connection is closing, and asyncio logs a warning for each later write.
             if not self.upstream.transport.is_closing():
                 self.upstream.transport.write(data)
             return
@@ -158,8 +160,8 @@ class ClientConnection(Side):
         if not self._splitter.in_head:
             self._cancel_deadline()
         elif self._deadline is None:
-            late = http1.Refusal(408, f"the request's head took longer than {HEAD_S:.0f} s")
-            self._deadline = self._loop.call_later(HEAD_S, self._refuse, late)
+            refusal = http1.Refusal(408, f"the request's head took longer than {HEAD_S:.0f} s")
+            self._deadline = self._loop.call_later(HEAD_S, self._refuse, refusal)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:
@@ -167,7 +169,7 @@ class ClientConnection(Side):
             self._deadline = None
 
     def eof_received(self) -> bool:
-        """Forward the half-close; returns True, which keeps the other half open."""
+        """Forwards the half-close; returns True, which keeps the other half open."""
         self.when_forwarded(self._end_requests)
         return True
 
@@ -185,7 +187,7 @@ class ClientConnection(Side):
             self.end("client", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone: end the upstream connection in the same way."""
+        """Ends the upstream connection in the same way as the client ended its own."""
         self.discard()
         self.shared.drop(self)
         self._cancel_deadline()
@@ -193,12 +195,12 @@ class ClientConnection(Side):
         self._finish("client", None if exc is None else error_text(exc))
 
     def pause_writing(self) -> None:
-        """The client reads slowly: stop reading from the upstream."""
+        """Stops reading from the upstream, because the client reads slowly."""
         if self.upstream is not None:
             self.upstream.set_full(is_full=True)
 
     def resume_writing(self) -> None:
-        """The client has caught up: read from the upstream again."""
+        """Resumes reading from the upstream, because the client has caught up."""
         if self.upstream is not None:
             self.upstream.set_full(is_full=False)
 
@@ -206,7 +208,7 @@ class ClientConnection(Side):
 
     @property
     def relays_half_closes(self) -> bool:
-        """Whether the upstream's connection supports half-closing."""
+        """Whether the connection to the upstream supports half-closing."""
         return self.shared.upstream.tls is None
 
     async def _connect(self) -> None:
@@ -222,12 +224,12 @@ class ClientConnection(Side):
             self._fail(status, f"the upstream cannot be reached: {error_text(error)}")
 
     def upstream_connected(self, upstream: UpstreamConnection) -> None:
-        """The upstream has answered: forward what waited."""
+        """Forwards the waiting data, because the upstream has accepted the connection."""
         self.upstream = upstream
         if self._is_over:
             upstream.abort()
             return
-        self.set_full(is_full=False)  # before the write, which may fill it again
+        self.set_full(is_full=False)  # before the write, which may pause reading again
         if self._waiting:
             upstream.transport.write(bytes(self._waiting))
             self._waiting = bytearray()
@@ -238,17 +240,17 @@ class ClientConnection(Side):
         self.shared.tell(f"{reason} ({self.shared.upstream.label}); the client got {status}")
         self._answer(status, reason, to_head=self.responses.awaits_head)
 
-    # --- our own responses ---
+    # --- responses of mcpproxy itself ---
 
     def _refuse(self, refusal: http1.Refusal) -> None:
-        """Forward no more from this client, and answer once all forwarded requests have their responses."""
+        """Forwards no more data from this client, and responds after all forwarded requests have their responses."""
         self._ignores_client = True
         if self._is_over:
             return
         self._cancel_deadline()
         self.observed.show(lambda tap, at_ns: tap.request(at_ns, [refusal]))
         if self._is_within_message:
-            # The upstream has part of this message and must not take it for a whole one.
+            # The upstream has received part of this message, and must not take it for a whole one.
             self._end_upstream(reset=True)
             is_next = self.outstanding == 1 and not self.responses.under_way
         else:
@@ -263,7 +265,7 @@ class ClientConnection(Side):
             self._refusal = refusal
 
     def _answer(self, status: int, reason: str, *, to_head: bool) -> None:
-        """Answer ourselves, and end the connection: nothing later on it could be trusted or served."""
+        """Responds in place of the upstream, and ends the connection, on which no later request could be served."""
         if status not in _REPORTED_STATUSES:
             self.shared.tell(f"refused a request with {status}: {reason}")
         self._ignores_client = True
@@ -273,7 +275,7 @@ class ClientConnection(Side):
             f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
             f"Connection: close\r\nMcpproxy-Refused: {status}\r\n\r\n"
         )
-        # A response to HEAD describes a body and has none.
+        # A response to HEAD describes a body, but contains none.
         self.transport.write(head.encode() + (b"" if to_head else body))
         self.observed.show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
         self._finish("proxy", reason)
@@ -281,16 +283,16 @@ class ClientConnection(Side):
         if self._client_eof or self.shared.is_overloaded:
             self.transport.close()
             return
-        # Closing with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
+        # A close with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
         self.transport.write_eof()
         self.discard()
         self.set_full(is_full=False)
         self._deadline = self._loop.call_later(LINGER_S, self.transport.close)
 
-    # --- what the upstream does ---
+    # --- events of the upstream's connection ---
 
     def upstream_data(self, data: bytes) -> None:
-        """Forward the data, then examine it."""
+        """Forwards the data, then examines it."""
         if self._is_over or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
@@ -302,9 +304,9 @@ class ClientConnection(Side):
             self.transport.write(data)
             self._follow(self.responses.feed(data), read_ns)
         else:
-            out, events = self._rewriter.feed(data)
-            if out:
-                self.transport.write(out)
+            forwarded_data, events = self._rewriter.feed(data)
+            if forwarded_data:
+                self.transport.write(forwarded_data)
             self._follow(events, read_ns)
         if self._refusal is None:
             return
@@ -314,11 +316,11 @@ class ClientConnection(Side):
             self._answer(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
 
     def _forward_held(self) -> None:
-        """Forward the part of an unfinished response that has waited for the rest."""
+        """Forwards the part of an unfinished response that was held back."""
         if self._rewriter is not None:
-            out, events = self._rewriter.finish()
-            if out and not self.transport.is_closing():
-                self.transport.write(out)
+            forwarded_data, events = self._rewriter.finish()
+            if forwarded_data and not self.transport.is_closing():
+                self.transport.write(forwarded_data)
             self._follow(events)
 
     def _follow(self, events: Sequence[Event], at_ns: int = 0) -> None:
@@ -329,7 +331,7 @@ class ClientConnection(Side):
                 self.outstanding = max(0, self.outstanding - 1)
                 self._report_loss(event.reason)
                 if self._client_eof:
-                    # The client left first: it was not the upstream that ended this. Nothing ever follows it.
+                    # The client closed first, so the upstream did not end the response. This event is always the last.
                     events = events[:-1]
             elif isinstance(event, response.Lost):
                 self._is_framing_lost = True
@@ -342,17 +344,17 @@ class ClientConnection(Side):
             self._continue_after_offer()
 
     def _continue_after_offer(self) -> None:
-        """Forward what the client has sent since its offer to upgrade, if the upstream has answered that."""
+        """Forwards what the client has sent since its offer to upgrade, if the upstream has responded to the offer."""
         if self._is_tunnel:
-            unread = self._splitter.take_unread()
-            if unread:
-                self._forward_requests(unread)
+            unread_data = self._splitter.take_unread()
+            if unread_data:
+                self._forward_requests(unread_data)
         elif not self.responses.awaited:
             self._forward_events(self._splitter.decline_upgrade(), time.monotonic_ns())
         self.set_held(is_held=self._splitter.unread_bytes > HELD_BYTES)
 
     def upstream_eof(self) -> None:
-        """The upstream has finished sending, so we finish too."""
+        """Handles the half-close of the upstream: the relay finishes sending to the client, too."""
         if self._is_over:
             return
         self._forward_held()
@@ -368,12 +370,12 @@ class ClientConnection(Side):
             self.transport.write_eof()
 
     def upstream_lost(self, exc: Exception | None) -> None:
-        """The upstream is gone: close in the same way."""
+        """Closes the client's connection in the same way as the upstream closed its own."""
         if self._is_over:
             return
         self._forward_held()
         if exc is not None:
-            # The observer gets no end event: after a reset, even a body delimited by the close is incomplete.
+            # The observer receives no end event, because after a reset, even a body without a length is incomplete.
             if self.outstanding:
                 self._report_loss(error_text(exc))
             self.abort("client" if self._client_eof else "server", error_text(exc))
@@ -381,27 +383,27 @@ class ClientConnection(Side):
         self._follow(self.responses.close())
         self.end("client" if self._client_eof else "server", None)
 
-    def _report_loss(self, why: str) -> None:
+    def _report_loss(self, reason: str) -> None:
         if not self._client_eof:
-            self.shared.tell(f"the upstream did not answer a request: {why}")
+            self.shared.tell(f"the upstream did not answer a request: {reason}")
 
     # --- the end ---
 
     def _leave(self) -> None:
-        """Close both connections because the recorder ends."""
+        """Closes both connections because the recorder ends."""
         if self.outstanding:
             self.abort("proxy", "the recorder ends")
         else:
             self.end("proxy", None)
 
     def end(self, by: EndedBy, error: str | None) -> None:
-        """Close both connections; what is on its way to the client is still delivered."""
+        """Closes both connections; data already sent to the client is still delivered."""
         self._finish(by, error)
         self._end_upstream(reset=False)
         self.transport.close()
 
     def abort(self, by: EndedBy, error: str | None) -> None:
-        """Close both connections with a reset, so that half a message is never taken for a whole one."""
+        """Closes both connections with a reset, so that part of a message is never taken for a whole one."""
         self._finish(by, error)
         self._end_upstream(reset=True)
         reset_on_close(self.transport)
@@ -425,7 +427,7 @@ class ClientConnection(Side):
 
 
 def _peer_text(transport: asyncio.Transport) -> str:
-    """The client's address, for the record."""
+    """Returns the client's address, for the capture."""
     peer = transport.get_extra_info("peername")
     sock = socket_of(transport)
     if sock is not None and sock.family == socket.AF_UNIX:
