@@ -192,7 +192,7 @@ def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path
 def test_large_growing_captures_have_one_file_which_the_next_replaces(
     capture: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SMALLEST", "SMALLEST_GROWING"):
+    for name in ("MIN_CAPTURE_BYTES", "MIN_GROWING_CAPTURE_BYTES"):
         monkeypatch.setattr(cache, name, 0)
     lines = capture.read_bytes().splitlines(keepends=True)
     growing = CaptureFile(tmp_path / "growing.mcpcap")
@@ -565,7 +565,7 @@ from pathlib import Path
 from analysis.store import cache
 from analysis.store.connection import connect
 from analysis.store.open import prepare, sources
-cache.SMALLEST = int(sys.argv[2])
+cache.MIN_CAPTURE_BYTES = int(sys.argv[2])
 found = sources([Path(sys.argv[1])])
 with connect() as connection:
     prepare(connection, found.readable)
