@@ -59,7 +59,7 @@ class Recovery:
         """Whether records wait in the journal."""
         return self._journal.next_seq > 0
 
-    def follow(self, segment: int) -> None:
+    def follow_segment(self, segment: int) -> None:
         """Switch to a segment that the recorder has begun, and release the previous one."""
         self._try_enter(segment)
 
@@ -71,7 +71,7 @@ class Recovery:
         """Release the capture and its lock."""
         os.close(self.fd)
 
-    def run(self) -> bool:
+    def complete_capture(self) -> bool:
         """Append the waiting records; return False if the disk kept refusing them."""
         while self._try_enter(self._segment + 1):
             pass

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
 
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.recorder.machine_name import checked
+from mcpproxy.recorder.machine_name import checked_name
 from mcpproxy.report.output import set_up_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
@@ -43,7 +43,7 @@ def add_machine(parser: argparse.ArgumentParser, help_text: str) -> None:
 
 def _machine(text: str) -> str:
     try:
-        return checked(text, "the name")
+        return checked_name(text, "the name")
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

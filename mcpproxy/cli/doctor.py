@@ -26,12 +26,12 @@ from mcpproxy.cli.diagnostics import Exit, Progress, fail
 from mcpproxy.cli.doctor_text import list_names, missing_dashes_error
 from mcpproxy.cli.routes import find_inventories, find_used_inventories, named_client
 from mcpproxy.clients.addresses import authority
-from mcpproxy.clients.catalogue import CLIENTS, by_id
+from mcpproxy.clients.catalogue import CLIENTS, client_by_id
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.effective import effective
-from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, own_url
+from mcpproxy.clients.effective import effective_servers
+from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, server_url
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.recovery import recover
+from mcpproxy.clients.recovery import recover_records
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import read_state
 from mcpproxy.doctor import config_checks, orphans, process_attempt
@@ -92,7 +92,7 @@ def run(arguments: list[str]) -> int:
     if dashes_index < len(arguments) and (not command or options.client):
         return fail("doctor takes a command after `--`, and nothing before it; see mcpproxy doctor --help")
     try:
-        machine = Machine.here()
+        machine = Machine.current()
         file_diagnoses, targets = _diagnoses_and_targets(options, command, machine)
     except (ValueError, OSError) as error:
         return fail(str(error))
@@ -136,7 +136,7 @@ def _named_client(options: argparse.Namespace, machine: Machine) -> Client:
         ValueError: there is no such client; the message is for the user.
     """
     client_name = options.client
-    if by_id(client_name) is None:
+    if client_by_id(client_name) is None:
         inventories = find_inventories(CLIENTS, machine)
         owners = [
             inventory.client.id
@@ -179,7 +179,7 @@ def _diagnoses_and_targets(
         raise ValueError(_no_file_message(clients, machine))
     all_servers = [server for inventory in inventories for server in inventory.servers]
     state = read_state()
-    lost_servers = recover(state, machine)
+    lost_servers = recover_records(state, machine)
     routes = _EntryRoutes(state.listeners, lost_servers)
     if options.server:
         named_servers = _named_servers(options, all_servers, machine)
@@ -207,7 +207,7 @@ def _diagnoses_and_targets(
 def _effective_servers(servers: list[Server], machine: Machine) -> dict[int, Server]:
     """Map the `id()` of every server to the entry that its client uses; an untrusted entry overrides no other."""
     trusted_servers = [server for server in servers if not trust_in(server, machine).distrust_reason]
-    return {id(server): server for server in servers} | effective(trusted_servers, machine)
+    return {id(server): server for server in servers} | effective_servers(trusted_servers, machine)
 
 
 def _named_servers(options: argparse.Namespace, servers: list[Server], machine: Machine) -> list[Server]:
@@ -222,7 +222,7 @@ def _named_servers(options: argparse.Namespace, servers: list[Server], machine: 
         return enabled_servers
     name = sanitise(options.server, 64)
     if named_servers:
-        files = list_names(machine.shown(server.file) for server in named_servers)
+        files = list_names(machine.display_path(server.file) for server in named_servers)
         raise ValueError(f"{name} of {options.client} is switched off in {files}; switch it on there, and try again")
     server_names = list(dict.fromkeys(server.name for server in servers))
     if not server_names:
@@ -239,8 +239,8 @@ def _no_file_message(clients: list[Client], machine: Machine) -> str:
         return f"no client has a configuration file on this machine; docs/clients.md lists the files; {_COMMAND_HINT}"
     (client,) = clients
     places = (place for config in client.files for place in config.places.get(machine.system, ()))
-    paths = (path for place in places for path in machine.resolve(place, client.overrides))
-    searched_files = list_names(machine.shown(path) for path in paths)
+    paths = (path for place in places for path in machine.paths_of(place, client.overrides))
+    searched_files = list_names(machine.display_path(path) for path in paths)
     return f"{client.title} has no configuration file on this machine; looked for {searched_files}; {_COMMAND_HINT}"
 
 
@@ -248,11 +248,11 @@ def _no_server_message(inventories: list[ClientInventory], machine: Machine) -> 
     """Return the message that there is no server to examine, with the files that were searched."""
     disabled_servers = [server for inventory in inventories for server in inventory.servers]
     if disabled_servers:
-        places = list_names(f"{server.name} in {machine.shown(server.file)}" for server in disabled_servers)
+        places = list_names(f"{server.name} in {machine.display_path(server.file)}" for server in disabled_servers)
         return f"every server is switched off: {places}; switch one on, and try again"
     files = [path for inventory in inventories for path in inventory.files]
     titles = list_names(inventory.client.title for inventory in inventories)
-    location = list_names(map(machine.shown, files)) if files else f"any file of {titles}"
+    location = list_names(map(machine.display_path, files)) if files else f"any file of {titles}"
     return f"no server is configured in {location}; add one there; {_COMMAND_HINT}"
 
 
@@ -273,11 +273,11 @@ class _EntryRoutes(NamedTuple):
 def _target_for(server: Server, machine: Machine, routes: _EntryRoutes, *, is_named: bool = False) -> DoctorTarget:
     if any((lost.file, lost.place) == (server.file, server.place) for lost in routes.lost_servers):
         return DoctorTarget(server.client.id, server.name, partial(lost_route_result, server, machine), server)
-    listener = None if server.url is None else listener_of(server.url[1], routes.listeners)
+    listener = None if server.url_member is None else listener_of(server.url_member[1], routes.listeners)
     upstream_url = None
-    if listener is not None and server.url is not None:
+    if listener is not None and server.url_member is not None:
         with suppress(NotRoutable):  # the entry is then examined unchanged
-            upstream_url = own_url(listener, server.url[1])
+            upstream_url = server_url(listener, server.url_member[1])
     start = partial(examine, server, machine, _RECORDER_COMMAND, upstream_url, is_named=is_named)
     return DoctorTarget(server.client.id, server.name, start, server)
 
@@ -334,7 +334,7 @@ def _print_text(
 
 def _entry_location(server: Server, machine: Machine) -> str:
     """Return a text that distinguishes this entry from others of the same name."""
-    return f"{server.scope}, {machine.shown(server.file)}{f' for {server.project}' if server.project else ''}"
+    return f"{server.scope}, {machine.display_path(server.file)}{f' for {server.project}' if server.project else ''}"
 
 
 def _print(lines: Iterable[str]) -> None:

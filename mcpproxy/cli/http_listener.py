@@ -17,8 +17,13 @@ from urllib.parse import SplitResult, urlsplit
 
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.recorder.machine_name import MachineName, machine_name
-from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, all_connections, connections
-from mcpproxy.relay.http.admission import Admission
+from mcpproxy.relay.descriptors import (
+    DEFAULT_CONNECTIONS,
+    TooFewDescriptors,
+    reserve_all_connections,
+    reserve_connections,
+)
+from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.wording.counts import count_text
 
@@ -210,27 +215,27 @@ def connection_limit(requested: int | None, *, is_public: bool = False) -> int:
     if requested == 0:
         raise UsageError("--max-connections 0 would serve no client; use 1 or more")
     if requested is None and is_public:
-        return all_connections()
+        return reserve_all_connections()
     try:
-        limit = connections(requested)
+        limit = reserve_connections(requested)
     except TooFewDescriptors as error:
         raise UsageError(
             f"--max-connections {requested} needs {error.needed} open files, but the system allows {error.allowed}: "
-            f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.connections} or fewer"
+            f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.max_connections} or fewer"
         ) from error
-    if requested is None and limit < USUAL:
+    if requested is None and limit < DEFAULT_CONNECTIONS:
         say(f"the limit of open files allows {count_text(limit, 'connection')}; raise it (ulimit -Hn) to serve more")
     return limit
 
 
-def admission_of(names: list[str]) -> Admission:
+def admission_of(names: list[str]) -> AdmissionRule:
     """Return the admission rule for these host names.
 
     Raises:
         UsageError: a name is not a host name.
     """
     try:
-        return Admission(names)
+        return AdmissionRule(names)
     except UnicodeError as error:
         raise UsageError(f"--allow-host {' '.join(names)!r} is not a host name: {error}") from error
 

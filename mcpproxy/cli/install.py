@@ -29,16 +29,16 @@ from mcpproxy.cli.routes import (
     write_plans,
     write_service,
 )
-from mcpproxy.clients.addresses import loopback_proxy
+from mcpproxy.clients.addresses import loopback_proxy_variable
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.installer import Plan, plans, routing
+from mcpproxy.clients.installer import FilePlan, file_plans, route_decision
 from mcpproxy.clients.listeners import listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
-from mcpproxy.clients.recovery import recover
+from mcpproxy.clients.recovery import recover_records
 from mcpproxy.clients.servers import ClientInventory
-from mcpproxy.clients.state import InstallState, locked, read_state, state_folder
-from mcpproxy.clients.up_lock import listening_up
+from mcpproxy.clients.state import InstallState, lock_state, read_state, state_folder
+from mcpproxy.clients.up_lock import wait_until_listening
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.doctor.trust import trust_in
 from mcpproxy.recorder.machine_name import machine_name
@@ -95,7 +95,7 @@ def run(arguments: list[str]) -> int:
         wrapper = Wrapper(
             program_words(), _requested_capture_directory(options.capture), _requested_machine_name(options.machine)
         )
-        machine = Machine.here()
+        machine = Machine.current()
     except (ValueError, NoProgram, OSError) as error:
         return fail(str(error))
     inventories = find_inventories(clients, machine)
@@ -104,10 +104,10 @@ def run(arguments: list[str]) -> int:
     _report_windows_files(clients, machine)
     code = report_broken_files(inventories, machine)
     state = read_state()
-    recover(state, machine)
+    recover_records(state, machine)
     probes = _probe_unrouted(inventories, options, state, machine)
-    pending_plans = plans(
-        inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options)
+    pending_plans = file_plans(
+        inventories, route_decision(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options)
     )
     listing = RoutePrinter(machine, state.listeners, as_json=options.format == "json")
     if not pending_plans:
@@ -116,14 +116,16 @@ def run(arguments: list[str]) -> int:
         real_path = plan.path.resolve()
         if plan.config.scope == "project" and not real_path.is_relative_to(machine.project.resolve()):
             pending_plans.remove(plan)
-            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real_path}, outside the project")
+            code = fail(
+                f"{machine.display_path(plan.path)} is left alone: it is a link to {real_path}, outside the project"
+            )
     stop_code = confirm_changes(pending_plans, listing, options, "Route", "routed")
     if stop_code is not None:
         return max(code, stop_code)
-    with locked() as state:
-        recover(state, machine)
+    with lock_state() as state:
+        recover_records(state, machine)
         written_plans, written_code = write_plans(
-            pending_plans, routing(wrapper, state, probes, options.ways), state, listing
+            pending_plans, route_decision(wrapper, state, probes, options.ways), state, listing
         )
         renamed_servers = _set_machine_name(pending_plans, wrapper.machine, state)
     if options.format != "json":
@@ -146,7 +148,7 @@ def _list_windows_files(inventories: list[ClientInventory], machine: Machine) ->
     """List the configuration files on Windows, where mcpproxy cannot record yet; returns the exit code."""
     for inventory in inventories:
         for path in inventory.files:
-            sys.stdout.write(f"{inventory.client.title}  {sanitise(machine.shown(path), None)}\n")
+            sys.stdout.write(f"{inventory.client.title}  {sanitise(machine.display_path(path), None)}\n")
     return fail("mcpproxy cannot record on Windows yet, so nothing was written; to record, run it inside WSL")
 
 
@@ -159,8 +161,12 @@ def _probe_unrouted(
     """
     urls: dict[str, bool] = {}
     for server in (server for inventory in inventories for server in inventory.servers):
-        if server.url and is_chosen(server, options) and listener_of(server.url[1], state.listeners) is None:
-            url = server.url[1]
+        if (
+            server.url_member
+            and is_chosen(server, options)
+            and listener_of(server.url_member[1], state.listeners) is None
+        ):
+            url = server.url_member[1]
             urls[url] = urls.get(url, False) or trust_in(server, machine).is_approved
     probes = probe_all(
         [
@@ -172,7 +178,7 @@ def _probe_unrouted(
     return probes | {url: Probe("unapproved") for url, is_trusted in urls.items() if not is_trusted}
 
 
-def _set_machine_name(all_plans: list[Plan], name: str, state: InstallState) -> list[str]:
+def _set_machine_name(all_plans: list[FilePlan], name: str, state: InstallState) -> list[str]:
     """Set the machine name of the routed servers with a URL; returns the names of the servers that this changed."""
     changes = [change for plan in all_plans for change in plan.changes if change.listener is not None]
     routed_ids = {(change.listener.name, change.listener.upstream) for change in changes if change.listener is not None}
@@ -215,7 +221,10 @@ def _no_server_error(options: argparse.Namespace, machine: Machine) -> str:
         names = ", ".join(options.server)
         return f"no {options.scope} file has a server {names}; see mcpproxy install --dry-run --scope {options.scope}"
     if options.scope == "project":
-        return f"no client has servers in the project {machine.shown(machine.project)}; docs/clients.md lists the files"
+        return (
+            f"no client has servers in the project {machine.display_path(machine.project)}; "
+            "docs/clients.md lists the files"
+        )
     clients_text = ", ".join(options.client) or "no client on this machine"
     predicate = ": no server" if options.client else " has a server"
     return f"{clients_text}{predicate} in your own configuration files; docs/clients.md lists the files"
@@ -223,29 +232,29 @@ def _no_server_error(options: argparse.Namespace, machine: Machine) -> str:
 
 def _report_windows_files(clients: list[Client], machine: Machine) -> None:
     """Inside WSL, list the configuration files of the Windows side, which are left alone."""
-    for windows in machine.windows_side():
+    for windows in machine.windows_machines():
         for inventory in find_inventories(clients, windows):
             for path in inventory.files:
                 say(f"{path} of {inventory.client.title} on Windows is left alone: mcpproxy cannot record there yet")
 
 
-def _warn_about_proxy(routed_plans: list[Plan]) -> None:
+def _warn_about_proxy(routed_plans: list[FilePlan]) -> None:
     """Warn if a client may send requests for mcpproxy's listeners to the user's HTTP proxy."""
     titles = dict.fromkeys(plan.client.title for plan in routed_plans if plan.client.proxies_loopback)
-    if titles and loopback_proxy("127.0.0.1", os.environ):
+    if titles and loopback_proxy_variable("127.0.0.1", os.environ):
         say(
             f"{', '.join(titles)} may send requests for 127.0.0.1 to your proxy; to prevent that, "
             "set NO_PROXY=127.0.0.1,localhost,::1 before you start a client"
         )
 
 
-def _server_by_port(plans: list[Plan], *, was_routed: bool) -> dict[int, str]:
+def _server_by_port(plans: list[FilePlan], *, was_routed: bool) -> dict[int, str]:
     """Map ports of `up` to the names of their servers: those that were routed before, or those that are routed now."""
     changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is was_routed)
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 
 
-def _listener_line(plans: list[Plan]) -> str:
+def _listener_line(plans: list[FilePlan]) -> str:
     """Wait a moment for a running `up`; returns a line that says whether clients can reach the servers with a URL.
 
     If all of them were routed before and can be reached, the line is empty.
@@ -255,7 +264,7 @@ def _listener_line(plans: list[Plan]) -> str:
     routes = routes or _server_by_port(plans, was_routed=True)
     if not routes:
         return ""
-    up = listening_up(state_folder(), routes, UP_TIMEOUT_S)
+    up = wait_until_listening(state_folder(), routes, UP_TIMEOUT_S)
     if up is None:
         return (
             f"Clients cannot reach {_names_text(routes.values())} until mcpproxy up runs. Start it "
@@ -279,17 +288,17 @@ def _names_text(names: Iterable[str]) -> str:
 
 def _capture_line(wrapper: Wrapper, machine: Machine) -> str:
     """Return a line that says where captures go, how large they become, and how to delete them."""
-    folder = sanitise(machine.shown(wrapper.capture or Path(captures_root())), None)
+    folder = sanitise(machine.display_path(wrapper.capture or Path(captures_root())), None)
     limit = f"{RING_BYTES >> 30} GiB"
     return f"Captures go to {folder}, up to {limit} per session, and stay until you delete them with mcpproxy prune"
 
 
 def _print_next_steps(
-    all_plans: list[Plan], written_plans: list[Plan], machine: Machine, state: InstallState, wrapper: Wrapper
+    all_plans: list[FilePlan], written_plans: list[FilePlan], machine: Machine, state: InstallState, wrapper: Wrapper
 ) -> None:
     width = width_of_stdout()
     if written_plans:
-        sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
+        sys.stdout.write(f"Backups are in {machine.display_path(state.backup_folder)}\n")
         sys.stdout.writelines(f"{line}\n" for line in wrapped(_capture_line(wrapper, machine), width))
     sys.stdout.flush()
     listener_line = _listener_line(all_plans)

@@ -24,7 +24,7 @@ from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, select_captures
-from mcpproxy.clients.unrecorded import note_text, unrecorded
+from mcpproxy.clients.unrecorded import note_text, unrecorded_servers
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
@@ -101,7 +101,7 @@ def run(arguments: list[str]) -> int:
             except CaptureError as error:
                 code = fail(str(error))
     rows.sort(key=lambda row: row.mark != "live")  # a stable sort: the newest first in each group
-    for note in unrecorded():
+    for note in unrecorded_servers():
         say(f"▲ {note_text(note)}; restart it to record it again")
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)

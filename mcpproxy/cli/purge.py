@@ -41,7 +41,7 @@ from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.service import NoService, unit_path
 from mcpproxy.clients.timer import JOBS, unit_paths
 from mcpproxy.marks import MARKS_SUFFIX, marks_path
-from mcpproxy.recorder.unrecorded import notes, own_folders
+from mcpproxy.recorder.unrecorded import note_folders, read_notes
 from mcpproxy.removal import RemovableCapture, is_recorded, removable_capture, remove_capture
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
@@ -113,7 +113,7 @@ def purge(machine: Machine, other_notes: Iterable[str], *, is_agreed: bool, is_d
         is_agreed: whether to remove the files without asking.
         is_dry: whether to list the files only.
     """
-    list(notes())  # reading the notes deletes those of killed processes
+    list(read_notes())  # reading the notes deletes those of killed processes
     root = Path(os.path.abspath(captures_root()))
     captures, kept_counts = _removable_captures(root)
     remaining = list(_remaining_files(machine, root, captures))
@@ -123,7 +123,7 @@ def purge(machine: Machine, other_notes: Iterable[str], *, is_agreed: bool, is_d
         return _remove_empty_folders(remaining, root, all_notes, is_dry=is_dry)
     for kind in listed_kinds:
         count = count_text(len(kind.captures), "capture") if kind.captures else count_text(len(kind.files), "file")
-        place = sanitise(machine.shown(kind.folder), None)
+        place = sanitise(machine.display_path(kind.folder), None)
         sys.stdout.write(f"{size(kind.size):>9}  {count:>12}  {kind.description}, {place}\n")
     size_before = sum(kind.size for kind in remaining)
     _say_lines(all_notes)
@@ -275,7 +275,7 @@ def _units(machine: Machine) -> list[Path]:
 
 def _kept_captures_lines(machine: Machine, root: Path, kept_counts: Counter[tuple[str, str]]) -> Iterator[str]:
     """Yield lines about the captures that are not removed, with the reasons."""
-    root_text = machine.shown(root)
+    root_text = machine.display_path(root)
     if root.is_symlink():
         command = f"MCPPROXY_CAPTURES={shlex.quote(str(real_path(root)))} mcpproxy uninstall --purge"
         yield f"{root_text} is a link, so what it leads to stays; to remove it as well: {command}"
@@ -295,8 +295,8 @@ def _other_root_line(machine: Machine, root: Path) -> str:
         if Path(captures_root(remaining_variables)) == root:
             cause = f"{' and '.join(unset_names)} {'is' if len(unset_names) == 1 else 'are'} set"
             command = f"env {' '.join(f'-u {name}' for name in unset_names)} mcpproxy uninstall --purge"
-            return f"what is in {machine.shown(root)} stays, because {cause}; to remove it as well: {command}"
-    return f"what is in {machine.shown(root)} stays"
+            return f"what is in {machine.display_path(root)} stays, because {cause}; to remove it as well: {command}"
+    return f"what is in {machine.display_path(root)} stays"
 
 
 def _say_lines(lines: Iterable[str]) -> None:
@@ -358,7 +358,7 @@ def _mcpproxy_folders(root: Path, removed_paths: set[Path]) -> Iterator[Path]:
         yield from (*_folders_below(folder), folder)
     if state is not None:
         yield Path(state, "backups")
-    yield from (Path(folder) for folder in (cache, config, state, *own_folders()) if folder is not None)
+    yield from (Path(folder) for folder in (cache, config, state, *note_folders()) if folder is not None)
 
 
 def _remove_ignore_file(folder: Path) -> None:

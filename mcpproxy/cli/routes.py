@@ -10,14 +10,14 @@ from typing import Any
 
 from captures.redact import server_name
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.clients.addresses import origin_shown
-from mcpproxy.clients.catalogue import CLIENTS, by_id
+from mcpproxy.clients.addresses import display_origin
+from mcpproxy.clients.catalogue import CLIENTS, client_by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.installer import CannotChange, Decide, Plan, apply_plan
+from mcpproxy.clients.installer import CannotChange, Decide, FilePlan, apply_plan
 from mcpproxy.clients.listeners import Listener, listener_of
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.servers import ClientInventory, Server, find
+from mcpproxy.clients.servers import ClientInventory, Server, read_inventory
 from mcpproxy.clients.service import NoService, write_unit
 from mcpproxy.clients.state import InstallState
 from mcpproxy.report.output import json_line, width_of_stdout
@@ -65,7 +65,7 @@ def named_client(name: str) -> Client:
     Raises:
         ValueError: the name is unknown; the message is for the user.
     """
-    client = by_id(name)
+    client = client_by_id(name)
     if client is None:
         ids = [candidate.id for candidate in CLIENTS]
         raise ValueError(f"there is no client {sanitise(name, 64)}{hint(name, ids)}; clients: {', '.join(ids)}")
@@ -74,7 +74,7 @@ def named_client(name: str) -> Client:
 
 def find_inventories(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
     """Return the inventories of those clients that have left any trace on this machine."""
-    return [inventory for client in clients if (inventory := find(client, machine)).is_here]
+    return [inventory for client in clients if (inventory := read_inventory(client, machine)).is_installed]
 
 
 def find_used_inventories(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
@@ -85,7 +85,7 @@ def find_used_inventories(clients: Sequence[Client], machine: Machine) -> list[C
     used_inventories = [
         inventory
         for inventory in inventories
-        if inventory.elsewhere or _inventory_paths(inventory) - _project_paths(inventory, machine)
+        if inventory.uneditable_servers or _inventory_paths(inventory) - _project_paths(inventory, machine)
     ]
     covered_paths = {path for inventory in used_inventories for path in _inventory_paths(inventory)}
     for inventory in inventories:
@@ -96,7 +96,7 @@ def find_used_inventories(clients: Sequence[Client], machine: Machine) -> list[C
 
 
 def _inventory_paths(inventory: ClientInventory) -> set[Path]:
-    return {*inventory.files, *(path for path, _ in inventory.broken)}
+    return {*inventory.files, *(path for path, _ in inventory.broken_files)}
 
 
 def _project_paths(inventory: ClientInventory, machine: Machine) -> set[Path]:
@@ -104,7 +104,10 @@ def _project_paths(inventory: ClientInventory, machine: Machine) -> set[Path]:
     client = inventory.client
     places = [config.places.get(machine.system, ()) for config in client.files if config.scope == "project"]
     return {
-        path for config_places in places for place in config_places for path in machine.resolve(place, client.overrides)
+        path
+        for config_places in places
+        for place in config_places
+        for path in machine.paths_of(place, client.overrides)
     }
 
 
@@ -125,7 +128,7 @@ class RoutePrinter:
         self.is_repeated = False
         """Whether the plans were printed before; only results are printed then."""
 
-    def print_plan(self, plan: Plan, changes: list[Change], *, is_done: bool) -> None:
+    def print_plan(self, plan: FilePlan, changes: list[Change], *, is_done: bool) -> None:
         """Print a file and the changes to its servers.
 
         Args:
@@ -141,7 +144,7 @@ class RoutePrinter:
             changes = [change for change in changes if change.edits]
         if not changes:
             return
-        lines = [f"{plan.client.title}  {sanitise(self._machine.shown(plan.path), None)}"]
+        lines = [f"{plan.client.title}  {sanitise(self._machine.display_path(plan.path), None)}"]
         names = [sanitise(change.server.name, 40) for change in changes]
         packages = [_server_label(change.server, self._listeners) for change in changes]
         name_width = min(24, max(map(cells, names), default=0))
@@ -152,7 +155,7 @@ class RoutePrinter:
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
-    def _row(self, plan: Plan, change: Change, *, is_done: bool) -> dict[str, Any]:
+    def _row(self, plan: FilePlan, change: Change, *, is_done: bool) -> dict[str, Any]:
         server = change.server
         return {
             "client": plan.client.id,
@@ -175,15 +178,15 @@ def pad_cell(text: str, width: int) -> str:
 
 def _server_label(server: Server, listeners: Iterable[Listener]) -> str:
     """Return a short name for a server's command or URL, without anything that could be a secret."""
-    wrapped_command = server.routed
-    words = wrapped_command.inner if wrapped_command is not None else server.words
+    wrapped_command = server.wrapped_command
+    words = wrapped_command.server_command if wrapped_command is not None else server.words
     if words:
         return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
-    url = server.url
+    url = server.url_member
     if url is None:
         return ""
     listener = listener_of(url[1], listeners)
-    return sanitise(origin_shown(url[1]) if listener is None else listener.upstream, 60)
+    return sanitise(display_origin(url[1]) if listener is None else listener.upstream, 60)
 
 
 def _outcome_text(change: Change, machine: Machine, *, is_done: bool) -> str:
@@ -191,7 +194,7 @@ def _outcome_text(change: Change, machine: Machine, *, is_done: bool) -> str:
     if change.action in _WORDS_OF_ACTION:
         details = f" {reason}" if reason else ""
         if change.server.project:
-            details += f" in {machine.shown(Path(change.server.project))}"
+            details += f" in {machine.display_path(Path(change.server.project))}"
         return (
             _WORDS_OF_ACTION[change.action][is_done]
             + details
@@ -201,8 +204,8 @@ def _outcome_text(change: Change, machine: Machine, *, is_done: bool) -> str:
 
 
 def write_plans(
-    plans: list[Plan], decide: Decide, state: InstallState, listing: RoutePrinter
-) -> tuple[list[Plan], int]:
+    plans: list[FilePlan], decide: Decide, state: InstallState, listing: RoutePrinter
+) -> tuple[list[FilePlan], int]:
     """Write the files, and print the changes that were made.
 
     Returns:
@@ -215,7 +218,7 @@ def write_plans(
     output_errors: list[OSError] = []
     for plan in plans:
         try:
-            changes = apply_plan(plan, decide, state) if plan.edits_any else plan.changes
+            changes = apply_plan(plan, decide, state) if plan.has_edits else plan.changes
         except CannotChange as refusal:
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue
@@ -235,21 +238,24 @@ def report_broken_files(inventories: Iterable[ClientInventory], machine: Machine
     code = int(Exit.FINE)
     reported_paths: set[Path] = set()
     for inventory in inventories:
-        for path, reason in inventory.broken:
+        for path, reason in inventory.broken_files:
             if path not in reported_paths:
                 reported_paths.add(path)
                 code = fail(
-                    f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; fix it and try again"
+                    f"{machine.display_path(path)} of {inventory.client.title} cannot be read: "
+                    f"{reason}; fix it and try again"
                 )
     return code
 
 
-def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
+def next_lines(plans: Iterable[FilePlan]) -> Iterator[str]:
     """Yield lines that say what to do in each client whose files were written."""
     written_plans = list(plans)
     for client in dict.fromkeys(plan.client for plan in written_plans):
         is_project = any(plan.client is client and plan.config.scope == "project" for plan in written_plans)
-        next_step = client.after + (f" ({client.after_project})" if is_project and client.after_project else "")
+        next_step = client.step_after_edit + (
+            f" ({client.step_after_project_edit})" if is_project and client.step_after_project_edit else ""
+        )
         text = f"Next, in {client.title}: {next_step}" if next_step else f"{client.title} needs no restart"
         yield from wrapped(text, width_of_stdout())
 
@@ -257,13 +263,13 @@ def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
 def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
     """Yield lines about servers that cannot be routed because they are not configured in a file."""
     for inventory in inventories:
-        for source, name in inventory.elsewhere:
+        for source, name in inventory.uneditable_servers:
             label = sanitise(name, 60)
             yield f"{inventory.client.title}: the {source} {label} may have servers of its own, which cannot be routed"
 
 
 def confirm_changes(
-    plans: list[Plan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
+    plans: list[FilePlan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
 ) -> int | None:
     """Show the changes, and ask if no client was named; returns the exit code, or None if the files may be written.
 
@@ -292,14 +298,14 @@ def confirm_changes(
     return int(Exit.FINE)
 
 
-def warn_about_shared_files(plans: Iterable[Plan], machine: Machine) -> None:
+def warn_about_shared_files(plans: Iterable[FilePlan], machine: Machine) -> None:
     """Warn about files with other readers: other clients, and the people who share a repository."""
     for plan in plans:
         if plan.also_read_by:
-            say(f"{machine.shown(plan.path)} is read by {', '.join(plan.also_read_by)} as well")
+            say(f"{machine.display_path(plan.path)} is read by {', '.join(plan.also_read_by)} as well")
         if plan.config.scope == "project":
             say(
-                f"{machine.shown(plan.path)} belongs to the project: do not commit this change, "
+                f"{machine.display_path(plan.path)} belongs to the project: do not commit this change, "
                 "because others who use the file would need mcpproxy at the same path"
             )
 
@@ -310,5 +316,7 @@ def write_service(machine: Machine, program: Sequence[str], options: Sequence[st
         unit = write_unit(machine, (*program, "up", *options))
     except (OSError, NoService) as error:
         return fail(f"the unit cannot be written: {error}")
-    sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nTo start it now and at every login, run: {unit.start}\n")
+    sys.stdout.write(
+        f"Wrote {machine.display_path(unit.path)}\nTo start it now and at every login, run: {unit.start_command}\n"
+    )
     return int(Exit.FINE)

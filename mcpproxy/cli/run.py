@@ -43,9 +43,16 @@ from collections.abc import Iterable, Iterator
 from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder.machine_name import machine_name
-from mcpproxy.recorder.stdio import Recorder, write_stderr
+from mcpproxy.recorder.stdio import StdioRecorder, write_stderr
 from mcpproxy.relay.signals import SignalWait
-from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, inherited_files, make_room, occupy_stdio, replace_us
+from mcpproxy.relay.spawn import (
+    EnvironmentBlock,
+    SpawnError,
+    count_open_files,
+    occupy_stdio,
+    raise_file_limit,
+    replace_process,
+)
 from mcpproxy.relay.stdio import ServerExit, StdioRelay
 
 TYPE_CHECKING = False
@@ -178,8 +185,8 @@ def run(arguments: list[str]) -> int:
     threading.stack_size(STACK_BYTES)
     closed_fds = occupy_stdio()
     environment = EnvironmentBlock()
-    needed_files = MAX_OPEN_FILES + inherited_files()
-    allowed_files, files = make_room(needed_files)
+    needed_files = MAX_OPEN_FILES + count_open_files()
+    allowed_files, files = raise_file_limit(needed_files)
     try:
         if allowed_files < needed_files:
             raise CannotCreate(
@@ -198,10 +205,10 @@ def run(arguments: list[str]) -> int:
     os._exit(status)
 
 
-def _new_recorder(options: RunOptions, environment: EnvironmentBlock) -> Recorder:
+def _new_recorder(options: RunOptions, environment: EnvironmentBlock) -> StdioRecorder:
     values = options.values
     try:
-        return Recorder(
+        return StdioRecorder(
             options.command,
             environment,
             name=values["--name"] or None,
@@ -217,7 +224,7 @@ def _new_recorder(options: RunOptions, environment: EnvironmentBlock) -> Recorde
 
 
 def _run_relay(
-    recorder: Recorder,
+    recorder: StdioRecorder,
     options: RunOptions,
     environment: EnvironmentBlock,
     closed_fds: frozenset[int],
@@ -237,7 +244,7 @@ def _run_relay(
         files=files,
     )
     recorder.on_stop = lambda: relay.stop("record_error")
-    recorder.on_segment = relay.begin_segment
+    recorder.on_segment = relay.report_segment
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         server_exit = relay.run(options.command, environment)
@@ -257,7 +264,7 @@ def _become_server(reason: str, options: RunOptions, environment: EnvironmentBlo
     write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
     signal_wait = SignalWait()
     try:
-        replace_us(options.command, environment, closed_fds, signal_wait.dispositions, signal_wait.mask)
+        replace_process(options.command, environment, closed_fds, signal_wait.dispositions, signal_wait.inherited_mask)
     except SpawnError as error:
         write_stderr(str(error))
         return error.status
@@ -268,13 +275,13 @@ def _run_unrecorded(
 ) -> int:
     """Run the server unrecorded until it ends; returns the exit status, or kills this process as `_run_relay` does."""
     from captures.redact import server_name
-    from mcpproxy.recorder.unrecorded import NullObserver, NullTap, noted
+    from mcpproxy.recorder.unrecorded import NullObserver, NullTap, keep_note
 
     write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
     signal_wait = SignalWait()
     relay = StdioRelay({fd: NullTap() for fd in (0, 1, 2)}, NullObserver(), signal_wait, closed=closed_fds, files=files)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with noted(options.values["--name"] or server_name(options.command), reason):
+    with keep_note(options.values["--name"] or server_name(options.command), reason):
         try:
             server_exit = relay.run(options.command, environment)
         except SpawnError as error:
@@ -290,15 +297,15 @@ def _exit_like(server_exit: ServerExit, signal_wait: SignalWait) -> int:
     The status is 1 if the server exited with 0 but its output could not be written: without a proxy, it would have
     failed.
     """
-    if server_exit.unwritable is not None:
-        write_stderr(f"cannot write the server's output to stdout: {os.strerror(server_exit.unwritable)}")
+    if server_exit.write_errno is not None:
+        write_stderr(f"cannot write the server's output to stdout: {os.strerror(server_exit.write_errno)}")
     if server_exit.signum is not None:
         signal_wait.die_by(server_exit.signum)
     status = server_exit.status if server_exit.status is not None else 128 + (server_exit.signum or 0)
-    return 1 if status == 0 and server_exit.unwritable is not None else status
+    return 1 if status == 0 and server_exit.write_errno is not None else status
 
 
-def _summary(recorder: Recorder, duration_ns: int) -> str:
+def _summary(recorder: StdioRecorder, duration_ns: int) -> str:
     # Nothing else in a run needs this module.
     from mcpproxy.wording.units import duration, size
 

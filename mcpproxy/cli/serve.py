@@ -47,12 +47,12 @@ from mcpproxy.cli.served_command import ServedCommand, is_listening
 from mcpproxy.cli.unix_socket import UnixListener
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.recorder.machine_name import MachineName
-from mcpproxy.recorder.process_events import process_end
-from mcpproxy.recorder.served_process import ServedProcess
-from mcpproxy.relay.descriptors import USUAL
-from mcpproxy.relay.http.admission import Admission
+from mcpproxy.recorder.process_events import process_end_record
+from mcpproxy.recorder.served_process import ServedProcessEvents
+from mcpproxy.relay.descriptors import DEFAULT_CONNECTIONS
+from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.listener import HttpRelay
-from mcpproxy.relay.http.shared import Shared
+from mcpproxy.relay.http.shared import SharedState
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import ServerExit
@@ -135,8 +135,8 @@ def parser() -> argparse.ArgumentParser:
         "--max-connections",
         type=count,
         metavar="N",
-        help=f"how many connections clients may have at a time; each uses two open files (default: {USUAL:,}, "
-        "or fewer if the system allows fewer; with --public, as many as the system allows)",
+        help="how many connections clients may have at a time; each uses two open files (default: "
+        f"{DEFAULT_CONNECTIONS:,}, or fewer if the system allows fewer; with --public, as many as the system allows)",
     )
     parser.add_argument(
         "--access-log",
@@ -175,12 +175,12 @@ def run(arguments: list[str]) -> int:
     with contextlib.ExitStack() as stack:
         stack.enter_context(listener)
         if unix is not None:
-            stack.callback(unix.remove)
+            stack.callback(unix.remove_path)
         start_ns = time.monotonic_ns()
         address = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
         recorder = _recorder(options, endpoint, address, command, machine)
         upstream, rewrites = endpoint.upstream, "rewrite-location" in endpoint.opt_outs
-        relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=limit))
+        relay = HttpRelay(SharedState(upstream, admission, recorder, recorder.say, rewrites=rewrites, most=limit))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         new_loop = (loop_factory() if upstream.tls is None else None) or asyncio.new_event_loop
         traffic = _Traffic(relay, recorder, listener, address, endpoint)
@@ -195,7 +195,8 @@ def run(arguments: list[str]) -> int:
             return fail(str(error), Exit(error.status))
     frames = sum(recorder.frames.values())
     stderr_writer.put(
-        f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
+        f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · "
+        f"{count_text(recorder.exchange_count, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
     stderr_writer.flush()
@@ -298,7 +299,7 @@ def _listener(options: argparse.Namespace) -> tuple[socket.socket, UnixListener 
     return unix.socket, unix
 
 
-def _admission(listener: socket.socket, names: list[str]) -> Admission:
+def _admission(listener: socket.socket, names: list[str]) -> AdmissionRule:
     host = listener.getsockname()[0]
     return admission_of([*names, *([] if is_wildcard(host) else [host])])
 
@@ -335,13 +336,13 @@ class _Traffic:
         )
         stderr_writer.put(f"recording {recorder.name} to {recorder.path}; {advice}; press Ctrl-C to stop")
 
-    async def end(self, ending: str, process: ServedProcess | None = None, how: ServerExit | None = None) -> None:
+    async def end(self, ending: str, process: ServedProcessEvents | None = None, how: ServerExit | None = None) -> None:
         """End all connections, and the recording."""
         await self._relay.close()
         if process is None or how is None:
             await self._recorder.finish(ending)
             return
-        last = [*process.rest(), process_end(how.status, how.signum)]
+        last = [*process.rest(), process_end_record(how.status, how.signum)]
         await self._recorder.finish(ending, status=how.status, signum=how.signum, last=last, more_totals=process.totals)
 
 

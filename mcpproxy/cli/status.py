@@ -18,18 +18,18 @@ from mcpproxy import __version__
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_used_inventories, pad_cell, report_broken_files
-from mcpproxy.clients.effective import effective
+from mcpproxy.clients.effective import effective_servers
 from mcpproxy.clients.installer import is_routed
-from mcpproxy.clients.last_frame import LastFrame, ServerCaptures, place_of
+from mcpproxy.clients.last_frame import LastFrame, ServerCaptures, capture_location
 from mcpproxy.clients.listeners import Listener
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.recovery import recover
+from mcpproxy.clients.recovery import recover_records
 from mcpproxy.clients.recovery import recovery_text as told_unknown
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import InstallState, read_state, state_folder
-from mcpproxy.clients.unrecorded import note_text, unrecorded
+from mcpproxy.clients.unrecorded import note_text, unrecorded_servers
 from mcpproxy.clients.up_lock import running_up
-from mcpproxy.recorder.unrecorded import Note
+from mcpproxy.recorder.unrecorded import UnrecordedNote
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.waits import WaitingRequests, waiting_text, waits_in
 from mcpproxy.sanitise import sanitise
@@ -66,7 +66,7 @@ class ServerStatus(NamedTuple):
     is_listening: bool
     """Whether `up` listens on the listener's port; true if there is no listener."""
     last_frame: LastFrame | None
-    unrecorded: Note | None
+    unrecorded: UnrecordedNote | None
     """The note that it currently runs unrecorded, if it does."""
 
     @property
@@ -89,9 +89,9 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
-        machine = Machine.here()
+        machine = Machine.current()
         state = read_state()
-        lost_servers = recover(state, machine)
+        lost_servers = recover_records(state, machine)
     except (ValueError, OSError) as error:
         return fail(str(error))
     inventories = find_used_inventories(clients, machine)
@@ -117,19 +117,19 @@ def run(arguments: list[str]) -> int:
 def _server_statuses(
     servers: list[Server], machine: Machine, state: InstallState, captures: ServerCaptures
 ) -> list[ServerStatus]:
-    used_entries = effective(servers, machine)
+    used_entries = effective_servers(servers, machine)
     up = running_up(state_folder())
-    places = {id(server): place_of(server, state) for server in servers}
-    unrecorded_notes = {note.name: note for note in unrecorded()}
+    places = {id(server): capture_location(server, state) for server in servers}
+    unrecorded_notes = {note.name: note for note in unrecorded_servers()}
     captures.rescan(places.values())
     rows = []
     for server in servers:
         place = places[id(server)]
-        last_frame = None if place is None else captures.last_frame(place, server.client.speaks_as)
+        last_frame = None if place is None else captures.last_frame(place, server.client.client_info_prefixes)
         listener = None if place is None else place.listener
         is_up = listener is None or up is not None
         is_listening = listener is None or (up is not None and listener.port in up.ports)
-        program = "" if server.routed is None else server.routed.program
+        program = "" if server.wrapped_command is None else server.wrapped_command.program
         note = None if place is None else unrecorded_notes.get(place.name)
         rows.append(
             ServerStatus(
@@ -166,7 +166,7 @@ def _as_json(row: ServerStatus, waits: WaitingRequests | None) -> dict[str, Any]
         "version": _version(last_frame),
         "last_frame": None if last_frame is None else utc(last_frame.wall_ns),
         "heard_from": None if last_frame is None else last_frame.client,
-        "parent": None if last_frame is None else last_frame.parent,
+        "parent": None if last_frame is None else last_frame.parent_program,
         "capture": None if last_frame is None else str(last_frame.capture),
         "waiting": len(waiting_requests),
         "waiting_ms": waits.waited_ns(waiting_requests[0]) / 1e6 if waits is not None and waiting_requests else None,
@@ -176,7 +176,11 @@ def _as_json(row: ServerStatus, waits: WaitingRequests | None) -> dict[str, Any]
 
 
 def _version(last_frame: LastFrame | None) -> str | None:
-    return None if last_frame is None or last_frame.tool is None else last_frame.tool.removeprefix("mcpproxy ")
+    return (
+        None
+        if last_frame is None or last_frame.tool_version is None
+        else last_frame.tool_version.removeprefix("mcpproxy ")
+    )
 
 
 def _table(rows: list[ServerStatus]) -> list[str]:
@@ -267,8 +271,8 @@ def _names_text(names: list[str]) -> str:
 
 
 def _is_program_missing(row: ServerStatus) -> bool:
-    wrapped_command = row.server.routed
-    return row.is_routed and wrapped_command is not None and not wrapped_command.is_there
+    wrapped_command = row.server.wrapped_command
+    return row.is_routed and wrapped_command is not None and not wrapped_command.program_exists
 
 
 def _routed_text(row: ServerStatus) -> str:
@@ -295,7 +299,7 @@ def _last_frame_text(row: ServerStatus, now_ns: int) -> str:
         return ""
     if row.last_frame is None:
         return "never"
-    peer = row.last_frame.client or row.last_frame.parent
+    peer = row.last_frame.client or row.last_frame.parent_program
     return f"{_age_text(now_ns - row.last_frame.wall_ns)}{f', {peer}' if peer else ''}"
 
 
@@ -326,7 +330,7 @@ def _wait_for_frames(servers: list[Server], machine: Machine, state: InstallStat
                 client_rows = [client_row for client_row in silent_rows if client_row.server.client is client]
                 names = ", ".join(sorted({client_row.server.name for client_row in client_rows}))
                 first_step = "" if all(client_row.is_up for client_row in client_rows) else "run mcpproxy up, and "
-                say(f"waiting for {names}: {first_step}in {client.title}, {client.after or 'use the server'}")
+                say(f"waiting for {names}: {first_step}in {client.title}, {client.step_after_edit or 'use the server'}")
         time.sleep(POLL_S)
 
 

@@ -9,21 +9,21 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import named_captures
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.service import NoService
-from mcpproxy.clients.timer import Job, write_timer
+from mcpproxy.clients.timer import TimerJob, write_timer
 from mcpproxy.clients.wrapper import NoProgram, program_words
 from mcpproxy.sanitise import sanitise
 
 
-def write_timer_units(job: Job, words: Iterable[str]) -> int:
+def write_timer_units(job: TimerJob, words: Iterable[str]) -> int:
     """Write the units that run an mcpproxy command, and print how to start them; returns the exit code."""
     try:
-        machine = Machine.here()
+        machine = Machine.current()
         timer = write_timer(machine, job, [*program_words(), job.command, *words], location_variables())
     except (OSError, NoService, NoProgram) as error:
         return fail(f"the timer cannot be written: {error}")
     for path in timer.paths:
-        sys.stdout.write(f"Wrote {sanitise(machine.shown(path))}\n")
-    sys.stdout.write(f"To start it now and at every login, run: {timer.start}\n")
+        sys.stdout.write(f"Wrote {sanitise(machine.display_path(path))}\n")
+    sys.stdout.write(f"To start it now and at every login, run: {timer.start_command}\n")
     return int(Exit.FINE)
 
 

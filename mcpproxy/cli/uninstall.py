@@ -30,15 +30,22 @@ from mcpproxy.cli.routes import (
 )
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.documents.document import read_file
-from mcpproxy.clients.installer import Plan, is_by_hand, is_routed, plans, remove_stale_users, unrouting
+from mcpproxy.clients.installer import (
+    FilePlan,
+    file_plans,
+    is_routed,
+    remove_stale_users,
+    unroute_decision,
+    was_wrapped_by_hand,
+)
 from mcpproxy.clients.listeners import HOST, Listener
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.recovery import recover, recovery_text
+from mcpproxy.clients.recovery import recover_records, recovery_text
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.service import unit_path
-from mcpproxy.clients.state import InstallState, digest, opened, state_folder
+from mcpproxy.clients.state import InstallState, digest, open_state, state_folder
 from mcpproxy.clients.up_lock import running_up
-from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
@@ -63,7 +70,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
-        machine = Machine.here()
+        machine = Machine.current()
     except (ValueError, OSError) as error:
         return fail(str(error))
     if options.yes and not options.purge:
@@ -72,17 +79,19 @@ def run(arguments: list[str]) -> int:
         return _purge(options, machine)
     inventories = find_inventories(clients, machine)
     code = report_broken_files(inventories, machine)
-    with opened(is_dry=options.dry_run) as state:
+    with open_state(is_dry=options.dry_run) as state:
         has_unused = remove_stale_users(state)
-        lost_servers = recover(state, machine, is_sure=True)
+        lost_servers = recover_records(state, machine, is_sure=True)
         if has_unused and not options.dry_run:
             state.save()
         for server in lost_servers:
             if is_chosen(server, options) and server.client in clients:
                 code = fail(recovery_text(server, machine))
         listing = RoutePrinter(machine, state.listeners, as_json=options.format == "json")
-        decide = unrouting(state, is_named=bool(options.server))
-        all_plans = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
+        decide = unroute_decision(state, is_named=bool(options.server))
+        all_plans = file_plans(
+            inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options)
+        )
         if not all_plans:
             if code == Exit.FINE and options.format != "json":
                 sys.stdout.write(f"{_nothing_routed_message(inventories, lost_servers, state, options)}\n")
@@ -109,13 +118,13 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             "--all`"
         )
     inventories = find_inventories(CLIENTS, machine)
-    with opened(is_dry=options.dry_run) as state:
+    with open_state(is_dry=options.dry_run) as state:
         remove_stale_users(state)
-        lost_servers = recover(state, machine, is_sure=True)
+        lost_servers = recover_records(state, machine, is_sure=True)
         wrapped_servers = [
             server for inventory in inventories for server in inventory.servers if is_routed(server, state)
         ]
-        routed_servers = [server for server in wrapped_servers if not is_by_hand(server, state)]
+        routed_servers = [server for server in wrapped_servers if not was_wrapped_by_hand(server, state)]
         scopes = {server.config.scope for server in (*routed_servers, *lost_servers)}
         if routed_servers or lost_servers:
             names = sanitise(", ".join(sorted({server.name for server in (*routed_servers, *lost_servers)})), 200)
@@ -127,7 +136,9 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
         unreadable_inventories = [
             altered(
                 inventory,
-                broken=[(path, reason) for path, reason in inventory.broken if _was_written_by_install(path, state)],
+                broken_files=[
+                    (path, reason) for path, reason in inventory.broken_files if _was_written_by_install(path, state)
+                ],
             )
             for inventory in inventories
         ]
@@ -149,7 +160,7 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             f"{server.name} of {server.client.title} was wrapped by hand, and still starts mcpproxy run; to unwrap it: "
             f"{_unwrapping_command(server)}"
             for server in wrapped_servers
-            if is_by_hand(server, state)
+            if was_wrapped_by_hand(server, state)
         )
         other_notes = (*unwrapping_notes, *_missing_file_notes(state, machine))
         return purge(machine, other_notes, is_agreed=options.yes, is_dry=options.dry_run)
@@ -175,7 +186,7 @@ def _missing_file_notes(state: InstallState, machine: Machine) -> Iterator[str]:
     """Yield advice for missing files whose entries led to mcpproxy's ports, because no record of them will remain."""
     for path, listener in _files_with_listeners(state):
         yield (
-            f"{machine.shown(path)}, which led to mcpproxy, is missing or empty; if it comes back, write "
+            f"{machine.display_path(path)}, which led to mcpproxy, is missing or empty; if it comes back, write "
             f"{listener.upstream} in place of http://{HOST}:{listener.port} in it"
         )
 
@@ -203,20 +214,26 @@ def _routed_file_elsewhere(state: InstallState, inventories: list[ClientInventor
         except (OSError, ValueError):
             continue
         current_digest = digest(data)
-        if current_digest in file_record.after and current_digest != file_record.base and PASSES.encode() in data:
+        if (
+            current_digest in file_record.after
+            and current_digest != file_record.base
+            and KEEP_SERVING_OPTION.encode() in data
+        ):
             return Path(name)
     return None
 
 
-def _report_unrestored(all_plans: list[Plan], machine: Machine) -> int:
+def _report_unrestored(all_plans: list[FilePlan], machine: Machine) -> int:
     """Report the entries that cannot be restored, with the reasons; returns the exit code."""
     code = int(Exit.FINE)
     for change in (change for plan in all_plans for change in plan.changes if change.action == "skip"):
-        code = fail(f"{change.server.name} in {machine.shown(change.server.file)} was not restored: {change.reason}")
+        code = fail(
+            f"{change.server.name} in {machine.display_path(change.server.file)} was not restored: {change.reason}"
+        )
     return code
 
 
-def _print_unwrapping_commands(all_plans: list[Plan], options: argparse.Namespace) -> None:
+def _print_unwrapping_commands(all_plans: list[FilePlan], options: argparse.Namespace) -> None:
     """Print how to unwrap the entries that stay because `install` did not write them."""
     if options.format == "json":
         return
@@ -252,4 +269,6 @@ def _print_unit_advice(machine: Machine, state: InstallState) -> None:
     unit = unit_path(machine)
     if unit.exists() and not state.listeners:
         command = "systemctl --user disable --now mcpproxy" if machine.system == "linux" else f"launchctl unload {unit}"
-        sys.stdout.write(f"{machine.shown(unit)} is no longer needed: stop it with {command}, then delete the file\n")
+        sys.stdout.write(
+            f"{machine.display_path(unit)} is no longer needed: stop it with {command}, then delete the file\n"
+        )

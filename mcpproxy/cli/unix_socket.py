@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpproxy.cli.http_listener import UsageError
 
-MODE: Final = 0o660
+SOCKET_MODE: Final = 0o660
 """The permissions of the socket: the user and the group may connect, because a web server often shares only the group.
 """
 BACKLOG: Final = 512
@@ -33,7 +33,7 @@ class UnixListener:
         try:
             self.socket.bind(temporary_path)
             try:
-                os.chmod(temporary_path, MODE)
+                os.chmod(temporary_path, SOCKET_MODE)
                 self.socket.listen(BACKLOG)
                 self._identity = _identity(temporary_path)
                 self._refuse_if_used()
@@ -69,7 +69,7 @@ class UnixListener:
                 pass
         raise UsageError(f"cannot listen on unix:{self.path}: a process listens there already; choose another path")
 
-    def remove(self) -> None:
+    def remove_path(self) -> None:
         """Removes the path if it still leads to this socket."""
         with suppress(OSError):
             if _identity(self.path) == self._identity:

@@ -30,14 +30,14 @@ from mcpproxy.cli.http_listener import (
 from mcpproxy.cli.routes import write_service
 from mcpproxy.clients.listeners import HOST, Listener
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.recovery import recover
-from mcpproxy.clients.state import locked, read_state, state_folder
+from mcpproxy.clients.recovery import recover_records
+from mcpproxy.clients.state import lock_state, read_state, state_folder
 from mcpproxy.clients.up_lock import AlreadyRunning, UpLock
 from mcpproxy.clients.wrapper import NoProgram, program_words
 from mcpproxy.recorder.http import HttpRecorder, UnrecordedListener
-from mcpproxy.recorder.unrecorded import noted
+from mcpproxy.recorder.unrecorded import keep_note
 from mcpproxy.relay.http.listener import HttpRelay
-from mcpproxy.relay.http.shared import Shared
+from mcpproxy.relay.http.shared import SharedState
 from mcpproxy.relay.http.upstream import Upstream
 
 POLL_S: Final = 1.0
@@ -70,17 +70,17 @@ def run(arguments: list[str]) -> int:
         checked_machine_name(options.machine or "")
         if options.service:
             machine_options = ("--machine", options.machine) if options.machine else ()
-            return write_service(Machine.here(), program_words(), machine_options)
+            return write_service(Machine.current(), program_words(), machine_options)
     except (OSError, NoProgram, UsageError) as error:
         return fail(str(error))
     try:
         lock = UpLock(folder)
     except (AlreadyRunning, OSError) as error:
         return fail(str(error))
-    with locked() as state:
+    with lock_state() as state:
         known_count = len(state.listeners)
-        recover(state, Machine.here())
-        if len(state.listeners) > known_count or (state.listeners and not state.is_read):
+        recover_records(state, Machine.current())
+        if len(state.listeners) > known_count or (state.listeners and not state.is_complete):
             state.save()
     asyncio.run(_serve(lock, options.machine or ""))
     stderr_writer.flush()
@@ -99,7 +99,7 @@ async def _serve(lock: UpLock, machine: str) -> None:
         # A failing disk, a limit, or the records of a later version must not end sessions.
         with suppress(OSError):
             state = read_state()
-            if state.is_read:
+            if state.is_complete:
                 wanted_listeners = {
                     (listener.name, listener.port, listener.upstream): listener for listener in state.listeners
                 }
@@ -118,7 +118,7 @@ async def _serve(lock: UpLock, machine: str) -> None:
                 )
         for listener in running_listeners.values():
             listener.retry_recording()
-        lock.publish(port for _, port, _ in running_listeners)
+        lock.publish_ports(port for _, port, _ in running_listeners)
         try:
             await asyncio.wait_for(stopped.wait(), POLL_S)
         except TimeoutError:
@@ -139,7 +139,7 @@ class _RunningListener:
 
     def __init__(self, listener: Listener, upstream: Upstream, max_connections: int, machine: str) -> None:
         self._listener, self._upstream, self._machine = listener, upstream, machine
-        shared = Shared(
+        shared = SharedState(
             upstream,
             admission_of([]),
             UnrecordedListener(),
@@ -167,7 +167,7 @@ class _RunningListener:
             running = cls(listener, upstream, max_connections, machine)
             if (reason := running._begin_capture()) is not None:
                 stderr_writer.put(f"{listener.name} is not recorded, but can be reached; still trying ({reason})")
-                running._note.enter_context(noted(safe_name(listener.name), reason))
+                running._note.enter_context(keep_note(safe_name(listener.name), reason))
             await running._relay.listen(listening_socket)
         except BaseException:
             listening_socket.close()
@@ -199,7 +199,7 @@ class _RunningListener:
             return str(error).partition("; name")[0]
         recorder.start()
         self._recorder = recorder
-        self._relay.observe(recorder)
+        self._relay.set_observer(recorder)
         stderr_writer.put(f"recording {listener.name} on {address} to {recorder.path}")
         return None
 

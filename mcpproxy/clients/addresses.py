@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
+PROXY_VARIABLES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 """The environment variables that can name a proxy."""
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
 
 
 def authority(url: str) -> str:
@@ -15,7 +15,7 @@ def authority(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
 
 
-def origin_shown(url: str) -> str:
+def display_origin(url: str) -> str:
     """Returns the scheme, host and port of a URL for output, or `a URL` if it has no scheme."""
     scheme, slashes, _ = url.partition("://")
     return f"{scheme}{slashes}{authority(url)}" if slashes else "a URL"
@@ -27,7 +27,7 @@ def host(url: str) -> str:
     return host_and_port[1:].partition("]")[0] if host_and_port.startswith("[") else host_and_port.partition(":")[0]
 
 
-def loopback_proxy(hostname: str, variables: Mapping[str, str]) -> str:
+def loopback_proxy_variable(hostname: str, variables: Mapping[str, str]) -> str:
     """Returns the variable that makes a client send requests for a host on this machine to a proxy, or an empty string.
 
     Args:
@@ -35,6 +35,6 @@ def loopback_proxy(hostname: str, variables: Mapping[str, str]) -> str:
         variables: the environment of the client.
     """
     exempt_hosts = (variables.get("NO_PROXY") or variables.get("no_proxy") or "").replace(" ", "").split(",")
-    if hostname not in _LOOPBACK or {"*", hostname, f"[{hostname}]", "127.0.0.1"} & {*exempt_hosts}:
+    if hostname not in _LOOPBACK_HOSTS or {"*", hostname, f"[{hostname}]", "127.0.0.1"} & {*exempt_hosts}:
         return ""
-    return next((variable for variable in PROXIES if variables.get(variable)), "")
+    return next((variable for variable in PROXY_VARIABLES if variables.get(variable)), "")

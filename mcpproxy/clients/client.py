@@ -24,8 +24,8 @@ class StdioForm:
 
 
 SYSTEMS: Final[tuple[System, ...]] = ("linux", "macos", "windows")
-STDIO: Final = (StdioForm(("command",), ("args",)),)
-URLS: Final = (("url",),)
+STDIO_FORMS: Final = (StdioForm(("command",), ("args",)),)
+URL_MEMBERS: Final = (("url",),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class ConfigFile:
 
     scope: Scope
     format: Format
-    maps: tuple[Path, ...]
+    server_maps: tuple[Path, ...]
     """The paths of the maps of servers; `*` matches any name. A list of entries that each have a `name` is accepted,
     too.
     """
     places: Mapping[System, tuple[str, ...]]
     """Where the file is on each system, in the form that `Machine.resolve` accepts."""
-    shared: bool = False
+    is_shared: bool = False
     """Whether other clients read the same file."""
 
 
@@ -48,7 +48,7 @@ class ConfigFile:
 class UneditableServers:
     """Servers of a client that no editable file lists: those of its plugins, extensions or connectors."""
 
-    what: str
+    kind: str
     """What provides the servers, such as `plugin` or `extension`."""
     place: str
     """Where the servers are, in the form that `Machine.resolve` accepts; each match is one server."""
@@ -58,23 +58,23 @@ class UneditableServers:
 class Environment:
     """The environment variables that a client passes on to the servers that it starts."""
 
-    keeps: tuple[str, ...] = ()
+    passed_names: tuple[str, ...] = ()
     """The only names that are passed on; if empty, all are."""
-    drops: tuple[str, ...] = ()
+    withheld_parts: tuple[str, ...] = ()
     """Names that contain one of these parts are not passed on."""
 
-    def given(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def passed_variables(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Returns those of the client's variables that a server receives."""
         return {
             name: value
             for name, value in variables.items()
-            if (not self.keeps or name in self.keeps)
-            and not any(dropped_part in name.upper() for dropped_part in self.drops)
+            if (not self.passed_names or name in self.passed_names)
+            and not any(dropped_part in name.upper() for dropped_part in self.withheld_parts)
         }
 
 
-ALL: Final = Environment()
-SDK: Final = Environment(("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"))
+FULL_ENVIRONMENT: Final = Environment()
+SDK_ENVIRONMENT: Final = Environment(("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"))
 """The variables that the official SDKs for TypeScript and Python pass on by default."""
 
 
@@ -88,20 +88,20 @@ class Client:
     files: tuple[ConfigFile, ...]
     source: str
     """The documentation or source code from which the facts about the client come."""
-    after: str
+    step_after_edit: str
     """What the user must do in the client after an edit, as an imperative, such as `restart it`.
 
     Empty if the client notices the edit.
     """
-    after_project: str = ""
+    step_after_project_edit: str = ""
     """What else the user must do if the file belongs to a project."""
-    stdio: tuple[StdioForm, ...] = STDIO
-    urls: tuple[Path, ...] = URLS
+    stdio_forms: tuple[StdioForm, ...] = STDIO_FORMS
+    url_members: tuple[Path, ...] = URL_MEMBERS
     """The members that may contain the URL of a server."""
     overrides: tuple[tuple[str, str], ...] = ()
     """Environment variables, each with the prefix of places that its value replaces."""
-    elsewhere: tuple[UneditableServers, ...] = ()
-    speaks_as: tuple[str, ...] = ()
+    uneditable_servers: tuple[UneditableServers, ...] = ()
+    client_info_prefixes: tuple[str, ...] = ()
     """Prefixes of the `clientInfo.name` that the client sends."""
     stdio_type: str = "stdio"
     """The `type` of a server with a command, in entries that have one."""
@@ -109,8 +109,8 @@ class Client:
     """Whether `oauth_resource` in an entry says which resource its OAuth is for."""
     proxies_loopback: bool = True
     """Whether HTTPS_PROXY also applies to its requests to 127.0.0.1, unless NO_PROXY names that address."""
-    environment: Environment = ALL
-    start_s: float = 30.0
+    environment: Environment = FULL_ENVIRONMENT
+    start_timeout_s: float = 30.0
     """How long a server may take to start before the client gives up, in seconds."""
     variables: tuple[str, ...] = ()
     """Regular expressions for variables in entries: `name` matches the variable, `default` its value if it is unset."""
@@ -118,7 +118,7 @@ class Client:
     """The same for `env`, if the client accepts other forms of variables there."""
     own_variables: tuple[str, ...] = ()
     """Regular expressions for variables whose values only the client knows, such as those that the user enters."""
-    misplaced: tuple[str, ...] = ()
+    misplaced_files: tuple[str, ...] = ()
     """Files that users mistake for the client's configuration, in the form that `Machine.resolve` accepts."""
     starts_in_file_folder: bool = False
     """Whether servers start in the folder of their configuration file, not in the directory of the client."""
@@ -132,6 +132,6 @@ class Client:
     """Whether it splits a command at spaces if the entry has no arguments, unless the command names a file."""
 
 
-def everywhere(*templates: str) -> Mapping[System, tuple[str, ...]]:
+def same_places(*templates: str) -> Mapping[System, tuple[str, ...]]:
     """Returns the same places for every system."""
     return dict.fromkeys(SYSTEMS, templates)

@@ -13,17 +13,17 @@ def command_words(command: str, folder: Path) -> tuple[str, ...]:
         command: the whole command line.
         folder: the folder of the configuration file, from which mcporter resolves a relative path.
     """
-    return (command,) if _is_file(command, folder) else tuple(_split(command)) or (command,)
+    return (command,) if _is_single_word(command, folder) else tuple(_split_words(command)) or (command,)
 
 
-def _is_file(command: str, folder: Path) -> bool:
+def _is_single_word(command: str, folder: Path) -> bool:
     """Returns whether mcporter 0.12 leaves the command whole; 0.9 also splits the path of a file."""
     path = command.strip()
     is_path = " " in path and path.startswith(("/", "./", "../", "~/"))
     return is_path and os.path.isfile(folder / os.path.expanduser(path))
 
 
-def _split(command: str) -> list[str]:
+def _split_words(command: str) -> list[str]:
     """Returns the words between spaces, unquoted. Unlike in a shell, a backslash escapes in single quotes, too."""
     words: list[str] = []
     word, quote, is_escaped = "", "", False

@@ -12,7 +12,7 @@ _ORDER = {"local": 0, "project": 1, "user": 2}
 """The nearest entry wins: all clients with several files document this, and it was observed in Claude Code 2.1.328."""
 
 
-def effective(servers: Iterable[Server], machine: Machine) -> dict[int, Server]:
+def effective_servers(servers: Iterable[Server], machine: Machine) -> dict[int, Server]:
     """Maps the `id()` of every server to the server that the client uses: the same one, or another with its name."""
     servers_by_name: dict[tuple[str, str], list[Server]] = {}
     all_servers = list(servers)

@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-POLL_S: Final = 0.025
-STALE_S: Final = 10.0
+POLL_INTERVAL_S: Final = 0.025
+STALE_AGE_S: Final = 10.0
 """The age in seconds from which a lock is considered left by a killed process."""
-WAIT_S: Final = 15.0
-ABANDONED_S: Final = 60.0
+MAX_WAIT_S: Final = 15.0
+ABANDONED_AGE_S: Final = 60.0
 """The age in seconds from which a temporary folder of mcpproxy is considered left by a killed process.
 
 No process waits that long for the lock.
@@ -33,7 +33,7 @@ class Held(Exception):
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Holds the lock of a file.
 
     Raises:
@@ -46,11 +46,11 @@ def locked(path: Path) -> Iterator[None]:
     own_folder.mkdir()
     try:
         (own_folder / f"owner.{token}").touch()
-        deadline = time.monotonic() + WAIT_S
-        while not _taken(own_folder, lock):
+        deadline = time.monotonic() + MAX_WAIT_S
+        while not _try_lock(own_folder, lock):
             if time.monotonic() > deadline:
                 raise Held
-            time.sleep(POLL_S)
+            time.sleep(POLL_INTERVAL_S)
         try:
             yield
         finally:
@@ -60,9 +60,9 @@ def locked(path: Path) -> Iterator[None]:
         shutil.rmtree(own_folder, ignore_errors=True)
 
 
-def _taken(own_folder: Path, lock: Path) -> bool:
+def _try_lock(own_folder: Path, lock: Path) -> bool:
     with suppress(OSError):
-        if time.time() - lock.stat().st_mtime > STALE_S:
+        if time.time() - lock.stat().st_mtime > STALE_AGE_S:
             shutil.rmtree(lock, ignore_errors=True)
     try:
         os.utime(own_folder)  # the age of the lock counts from now, not from the start of the wait
@@ -81,6 +81,6 @@ def _remove_abandoned(path: Path) -> None:
             if token == entry.name or not _TOKEN.fullmatch(token):
                 continue
             with suppress(OSError):
-                is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED_S
+                is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED_AGE_S
                 if is_old and entry.is_dir(follow_symlinks=False) and os.listdir(entry) in ([], [f"owner.{token}"]):
                     shutil.rmtree(entry.path, ignore_errors=True)

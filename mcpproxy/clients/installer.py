@@ -18,14 +18,14 @@ from captures.paths import safe_name
 from mcpproxy.clients import folder_lock
 from mcpproxy.clients.changes import (
     Change,
-    bridge,
+    bridge_change,
     has_credentials,
-    name_resource,
-    route,
-    route_url,
-    unbridge,
-    unroute,
-    unroute_url,
+    route_change,
+    unbridge_change,
+    unroute_change,
+    url_route_change,
+    url_unroute_change,
+    with_oauth_resource,
 )
 from mcpproxy.clients.client import Client, ConfigFile
 from mcpproxy.clients.documents.document import Document, read_file
@@ -33,16 +33,16 @@ from mcpproxy.clients.documents.edits import AddMember, ConfigError
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, split_origin
 from mcpproxy.clients.probe import Probe
-from mcpproxy.clients.replace import FileChanged, NotWritable, replace
+from mcpproxy.clients.replace import FileChanged, NotWritable, replace_content
 from mcpproxy.clients.servers import ClientInventory, Server, servers_in
 from mcpproxy.clients.state import FileRecord, InstallState
 from mcpproxy.clients.wrapper import Wrapper
 
-Way = Literal["bridge", "oauth-resource"]
+OAuthRoute = Literal["bridge", "oauth-resource"]
 """How to record a server that needs OAuth: through mcp-remote, which `run` starts, or by naming the resource (Codex).
 """
 
-_TRIES: Final = 20
+_MAX_TRIES: Final = 20
 """The maximum number of times that the changes to a file are planned; its client may write a few times a second."""
 
 
@@ -51,7 +51,7 @@ class CannotChange(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FilePlan:
     """The planned changes to one file."""
 
     client: Client
@@ -67,7 +67,7 @@ class Plan:
         return {change.server.place for change in self.changes}
 
     @property
-    def edits_any(self) -> bool:
+    def has_edits(self) -> bool:
         """Whether the file must be written."""
         return any(change.edits for change in self.changes)
 
@@ -76,7 +76,9 @@ Decide = Callable[[Server], Change]
 """Returns the change to make to a server."""
 
 
-def plans(inventories: Iterable[ClientInventory], decide: Decide, is_chosen: Callable[[Server], bool]) -> list[Plan]:
+def file_plans(
+    inventories: Iterable[ClientInventory], decide: Decide, is_chosen: Callable[[Server], bool]
+) -> list[FilePlan]:
     """Returns a plan for every file of some clients; a file that several of them read is planned once.
 
     Args:
@@ -84,7 +86,7 @@ def plans(inventories: Iterable[ClientInventory], decide: Decide, is_chosen: Cal
         decide: returns the change to make to a server.
         is_chosen: returns whether a server was chosen; the others are skipped.
     """
-    plans_by_file: dict[str, Plan] = {}
+    plans_by_file: dict[str, FilePlan] = {}
     for inventory in inventories:
         servers_by_file: dict[Path, list[Server]] = {}
         for server in inventory.servers:
@@ -98,11 +100,13 @@ def plans(inventories: Iterable[ClientInventory], decide: Decide, is_chosen: Cal
                 continue
             changes = [decide(server) for server in servers]
             key = real_path if existing_plan is None else str(path)
-            plans_by_file[key] = Plan(inventory.client, servers[0].config, path, changes)
+            plans_by_file[key] = FilePlan(inventory.client, servers[0].config, path, changes)
     return list(plans_by_file.values())
 
 
-def routing(wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], ways: Collection[Way] = ()) -> Decide:
+def route_decision(
+    wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], ways: Collection[OAuthRoute] = ()
+) -> Decide:
     """Returns a function that routes a server: a command through `mcpproxy run`, a URL through a listener.
 
     Args:
@@ -113,32 +117,32 @@ def routing(wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], 
     """
 
     def decide(server: Server) -> Change:
-        if server.kind != "http" or server.url is None:
-            return route(server, wrapper, is_known=state.record_of(server.file) is not None)
-        member, url = server.url
+        if server.kind != "http" or server.url_member is None:
+            return route_change(server, wrapper, is_known=state.record_of(server.file) is not None)
+        member, url = server.url_member
         known_listener = listener_of(url, state.listeners)
         if known_listener is not None:
             return Change(server, "keep", "already routed", listener=known_listener)
         probe = probes.get(url, Probe("unreachable", "its URL contains a variable or has just changed"))
         needs_oauth = probe.access == "oauth" and not has_credentials(server)
         if needs_oauth and "bridge" in ways:
-            return bridge(server, url, member, wrapper)
+            return bridge_change(server, url, member, wrapper)
         names_resource = needs_oauth and "oauth-resource" in ways and server.client.names_resource
         try:
             capture = "" if wrapper.capture is None else str(wrapper.capture)
-            listener = state.listener(safe_name(server.name), split_origin(url)[0], capture)
+            listener = state.get_or_add_listener(safe_name(server.name), split_origin(url)[0], capture)
             if listener.capture != capture:
                 folder = listener.capture or "the default directory"
                 return Change(server, "skip", f"its listener already records to {folder}; uninstall it first")
-            change = route_url(server, url, member, listener, Probe("open") if names_resource else probe)
+            change = url_route_change(server, url, member, listener, Probe("open") if names_resource else probe)
         except (NotRoutable, OSError) as error:
             return Change(server, "skip", str(error))
-        return name_resource(change, url, member) if names_resource else change
+        return with_oauth_resource(change, url, member) if names_resource else change
 
     return decide
 
 
-def unrouting(state: InstallState, *, is_named: bool) -> Decide:
+def unroute_decision(state: InstallState, *, is_named: bool) -> Decide:
     """Returns a function that restores a server.
 
     Args:
@@ -147,53 +151,53 @@ def unrouting(state: InstallState, *, is_named: bool) -> Decide:
     """
 
     def decide(server: Server) -> Change:
-        record, place = state.record_of(server.file), place_text(server.place)
+        record, place = state.record_of(server.file), path_text(server.place)
 
         def is_own_member(member: Place) -> bool:
-            return record is not None and place_text(member) in record.added
+            return record is not None and path_text(member) in record.added
 
-        if server.kind == "http" and server.url is not None:
-            member, url = server.url
+        if server.kind == "http" and server.url_member is not None:
+            member, url = server.url_member
             listener = listener_of(url, state.listeners)
             if listener is None:
                 return Change(server, "keep", "not routed")
-            return unroute_url(server, url, member, listener, is_own_member)
+            return url_unroute_change(server, url, member, listener, is_own_member)
         if record is not None and place in record.bridged and server.words[-1:] == (record.bridged[place]["url"],):
-            return unbridge(server, record.bridged[place])
-        is_wrapped_by_hand = is_by_hand(server, state)
+            return unbridge_change(server, record.bridged[place])
+        is_wrapped_by_hand = was_wrapped_by_hand(server, state)
         # Entries recovered from lost records have no digest.
-        is_certain = state.is_read or (record is not None and bool(record.base))
+        is_certain = state.is_complete or (record is not None and bool(record.base))
         if is_wrapped_by_hand and is_certain and not is_named:
             return Change(server, "keep", "wrapped by hand, stays")
-        change = unroute(server, is_own_member)
+        change = unroute_change(server, is_own_member)
         return altered(change, reason="(perhaps wrapped by hand)") if is_wrapped_by_hand and not is_certain else change
 
     return decide
 
 
-def is_by_hand(server: Server, state: InstallState) -> bool:
+def was_wrapped_by_hand(server: Server, state: InstallState) -> bool:
     """Returns whether a server's command was wrapped by anything other than `install`.
 
     `install` adds an option that nothing else writes, which also identifies copies of an entry. Without that option,
     the records decide.
     """
-    if server.routed is None or server.routed.passes:
+    if server.wrapped_command is None or server.wrapped_command.is_passing:
         return False
     record = state.record_of(server.file)
     return record is None or (
-        record.routed is not None and place_text(server.place) not in (*record.routed, *record.bridged)
+        record.routed is not None and path_text(server.place) not in (*record.routed, *record.bridged)
     )
 
 
-def place_text(place: Place) -> str:
+def path_text(place: Place) -> str:
     """Returns a path in a file as JSON, as in the records; a name in YAML may be a date."""
     return json.dumps(place, default=str)
 
 
 def is_routed(server: Server, state: InstallState) -> bool:
     """Returns whether a server is routed through mcpproxy."""
-    url = server.url if server.kind == "http" else None
-    return server.routed is not None or (url is not None and listener_of(url[1], state.listeners) is not None)
+    url = server.url_member if server.kind == "http" else None
+    return server.wrapped_command is not None or (url is not None and listener_of(url[1], state.listeners) is not None)
 
 
 def remove_stale_users(state: InstallState) -> bool:
@@ -203,13 +207,13 @@ def remove_stale_users(state: InstallState) -> bool:
     """
     has_removed = False
     for listener in state.listeners:
-        users = [user for user in listener.users if not _leads_elsewhere(user, listener)]
+        users = [user for user in listener.users if not _is_stale_user(user, listener)]
         has_removed = has_removed or users != listener.users
         listener.users = users
     return has_removed
 
 
-def _leads_elsewhere(user: str, listener: Listener) -> bool:
+def _is_stale_user(user: str, listener: Listener) -> bool:
     try:
         path, *_ = json.loads(user)
         data = read_file(Path(path))
@@ -220,7 +224,7 @@ def _leads_elsewhere(user: str, listener: Listener) -> bool:
     return bool(data.strip()) and f":{listener.port}".encode() not in data
 
 
-def apply_plan(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
+def apply_plan(plan: FilePlan, decide: Decide, state: InstallState) -> list[Change]:
     """Writes one file.
 
     Args:
@@ -235,19 +239,19 @@ def apply_plan(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
         CannotChange: the file is unchanged.
     """
     if not plan.client.locks_with_folder:
-        return _carried_out(plan, decide, state)
+        return _write_plan(plan, decide, state)
     try:
-        with folder_lock.locked(plan.path):
-            return _carried_out(plan, decide, state)
+        with folder_lock.hold_lock(plan.path):
+            return _write_plan(plan, decide, state)
     except folder_lock.Held:
         raise CannotChange(f"{plan.client.title} has locked it; close the client and try again") from None
     except OSError as error:
         raise CannotChange(error.strerror or str(error)) from None
 
 
-def _carried_out(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
+def _write_plan(plan: FilePlan, decide: Decide, state: InstallState) -> list[Change]:
     chosen_places = {change.server.place for change in plan.changes}
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         try:
             old_bytes = read_file(plan.path)
             document = Document(old_bytes, plan.config.format)
@@ -257,13 +261,13 @@ def _carried_out(plan: Plan, decide: Decide, state: InstallState) -> list[Change
                 if server.place in chosen_places
             ]
             changes = [decide(server) for server in servers]
-            new_bytes = document.edited([edit for change in changes for edit in change.edits])
+            new_bytes = document.edited_bytes([edit for change in changes for edit in change.edits])
             if new_bytes == old_bytes:
                 return changes
-            new_bytes = _original(plan, changes, state, old_bytes) or new_bytes
-            _record_changes(state.before_write(plan.path, plan.client.id, old_bytes, new_bytes), changes)
+            new_bytes = _original_content(plan, changes, state, old_bytes) or new_bytes
+            _record_changes(state.back_up(plan.path, plan.client.id, old_bytes, new_bytes), changes)
             state.save()
-            replace(plan.path, old_bytes, new_bytes)
+            replace_content(plan.path, old_bytes, new_bytes)
             if any([_remove_user(change) for change in changes]):  # noqa: C419 # it must run for every change
                 state.save()
         except FileChanged:
@@ -282,12 +286,12 @@ def _record_changes(record: FileRecord, changes: list[Change]) -> None:
     for change in changes:
         if change.action != "route":
             continue
-        added_paths = [place_text(edit.path) for edit in change.edits if isinstance(edit, AddMember)]
+        added_paths = [path_text(edit.path) for edit in change.edits if isinstance(edit, AddMember)]
         record.added = [*dict.fromkeys([*record.added, *added_paths])]
         if change.server.kind != "http" and record.routed is not None:
-            record.routed = [*dict.fromkeys([*record.routed, place_text(change.server.place)])]
-        if change.bridged is not None:
-            record.bridged[place_text(change.server.place)] = change.bridged
+            record.routed = [*dict.fromkeys([*record.routed, path_text(change.server.place)])]
+        if change.bridge_data is not None:
+            record.bridged[path_text(change.server.place)] = change.bridge_data
         if change.listener is not None:
             add_user(change.listener, change.server)
 
@@ -303,7 +307,7 @@ def _remove_user(change: Change) -> bool:
 def add_user(listener: Listener, server: Server) -> None:
     """Records that an entry leads to a listener."""
     if not any(_is_user(user, server) for user in listener.users):
-        listener.users = [*listener.users, place_text((str(server.file), *server.place))]
+        listener.users = [*listener.users, path_text((str(server.file), *server.place))]
 
 
 def _is_user(user: str, server: Server) -> bool:
@@ -313,12 +317,12 @@ def _is_user(user: str, server: Server) -> bool:
         is_same_file = os.path.realpath(path) == os.path.realpath(server.file)
     except (ValueError, TypeError, RecursionError):
         return False
-    return is_same_file and json.dumps(place) == place_text(server.place)
+    return is_same_file and json.dumps(place) == path_text(server.place)
 
 
-def _original(plan: Plan, changes: list[Change], state: InstallState, old: bytes) -> bytes | None:
+def _original_content(plan: FilePlan, changes: list[Change], state: InstallState, old: bytes) -> bytes | None:
     """Returns the original content of the file if these changes undo everything that mcpproxy did to it, or None."""
-    original = state.original(plan.path, old)
+    original = state.original_content(plan.path, old)
     if original is None or any(change.action == "route" for change in changes):
         return None
     unrouted_places = {change.server.place for change in changes if change.action == "unroute"}

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 HOST: Final = "127.0.0.1"
 FIRST_PORT: Final = 16000
-PORTS: Final = 4000
+PORT_COUNT: Final = 4000
 """The number of ports that listeners can use.
 
 A port that is written into a file must stay free. So all of these ports are below those that systems assign to outgoing
 connections, and none of them is one that mcp-remote uses for logins.
 """
 
-_PORT_OF: Final = {"http": 80, "https": 443}
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class NotRoutable(ValueError):
@@ -49,7 +49,7 @@ class Listener:
 _MEMBERS: Final = frozenset(member.name for member in fields(Listener))
 
 
-def read_listener(stored_data: Any) -> Listener | None:
+def parsed_listener(stored_data: Any) -> Listener | None:
     """Returns the listener that was stored, or None if it is malformed; drops unknown members."""
     if not isinstance(stored_data, dict):
         return None
@@ -89,20 +89,20 @@ def split_origin(url: str) -> tuple[str, str]:
         raise NotRoutable("its URL is malformed") from None
     if "$" in parts.netloc or "{" in parts.netloc:
         raise NotRoutable("the host or port in its URL contains a variable")
-    if parts.scheme not in _PORT_OF or not parts.hostname:
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise NotRoutable("its URL is not an http or https address")
     if parts.username is not None or parts.password is not None:
         raise NotRoutable("its URL contains a user name or a password")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
+    origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS[parts.scheme] else "")
     _, _, without_scheme = url.partition("://")
     # The URL contains characters that the parser drops, or a lone surrogate.
-    if not without_scheme.startswith(parts.netloc) or not _is_text(url):
+    if not without_scheme.startswith(parts.netloc) or not _is_encodable(url):
         raise NotRoutable("its URL is malformed")
     return origin, without_scheme[len(parts.netloc) :]
 
 
-def _is_text(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     """Returns whether a string can be encoded; one from JSON can contain a lone surrogate, such as `\\ud800`."""
     try:
         text.encode()
@@ -116,7 +116,7 @@ def local_url(listener: Listener, path_and_query: str) -> str:
     return f"http://{HOST}:{listener.port}{path_and_query}"
 
 
-def own_url(listener: Listener, url: str) -> str:
+def server_url(listener: Listener, url: str) -> str:
     """Returns the server's own URL for the local URL that replaced it.
 
     Raises:
@@ -139,9 +139,9 @@ def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
         return None
 
 
-def first_port(name: str, upstream: str) -> int:
+def preferred_port(name: str, upstream: str) -> int:
     """Returns the port that a server is assigned if it is free."""
-    return FIRST_PORT + int.from_bytes(blake2b(f"{name}\n{upstream}".encode(), digest_size=4).digest()) % PORTS
+    return FIRST_PORT + int.from_bytes(blake2b(f"{name}\n{upstream}".encode(), digest_size=4).digest()) % PORT_COUNT
 
 
 def free_port(name: str, upstream: str, taken_ports: Container[int]) -> int:
@@ -150,15 +150,15 @@ def free_port(name: str, upstream: str, taken_ports: Container[int]) -> int:
     Raises:
         OSError: all ports are taken.
     """
-    first_offset = first_port(name, upstream) - FIRST_PORT
-    for offset in range(PORTS):
-        port = FIRST_PORT + (first_offset + offset) % PORTS
-        if port not in taken_ports and is_free(port):
+    first_offset = preferred_port(name, upstream) - FIRST_PORT
+    for offset in range(PORT_COUNT):
+        port = FIRST_PORT + (first_offset + offset) % PORT_COUNT
+        if port not in taken_ports and is_port_free(port):
             return port
-    raise OSError(f"no port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free")
+    raise OSError(f"no port from {FIRST_PORT} to {FIRST_PORT + PORT_COUNT - 1} is free")
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     """Returns whether nothing listens on a port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe_socket:
         probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

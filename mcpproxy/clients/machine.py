@@ -17,8 +17,8 @@ from captures import paths
 
 System = Literal["linux", "macos", "windows"]
 
-_WINDOWS: Final = {"%APPDATA%": "AppData/Roaming", "%LOCALAPPDATA%": "AppData/Local", "%USERPROFILE%": ""}
-_GLOB: Final = frozenset("*?[")
+_WINDOWS_FOLDERS: Final = {"%APPDATA%": "AppData/Roaming", "%LOCALAPPDATA%": "AppData/Local", "%USERPROFILE%": ""}
+_GLOB_CHARS: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Machine:
     """In WSL: the home directories of the Windows users, at their mount points."""
 
     @classmethod
-    def here(cls) -> Machine:
+    def current(cls) -> Machine:
         """Returns the machine that this process runs on.
 
         Raises:
@@ -57,7 +57,7 @@ class Machine:
                 break
         return self.directory
 
-    def resolve(self, place: str, overrides: Sequence[tuple[str, str]] = ()) -> list[Path]:
+    def paths_of(self, place: str, overrides: Sequence[tuple[str, str]] = ()) -> list[Path]:
         """Returns the paths of a place: one path, or one for each folder of a project, or with `*`, those that exist.
 
         Args:
@@ -72,7 +72,7 @@ class Machine:
         return self._paths(place)
 
     def _paths(self, place: str) -> list[Path]:
-        for variable, folder in _WINDOWS.items():
+        for variable, folder in _WINDOWS_FOLDERS.items():
             if place.startswith(variable):
                 base_folder = self.environment.get(variable.strip("%")) if self.system == "windows" else None
                 place = f"{base_folder or self.home / folder}{place[len(variable) :]}"
@@ -81,19 +81,21 @@ class Machine:
             paths = [folder / place[2:] for folder in self._project_folders()]
         else:
             paths = [self.home / place[2:] if place.startswith("~/") else Path(place)]
-        return [match for path in paths for match in (sorted(_matching(path)) if _GLOB & {*place} else [path])]
+        return [
+            match for path in paths for match in (sorted(_matching_paths(path)) if _GLOB_CHARS & {*place} else [path])
+        ]
 
     def _project_folders(self) -> list[Path]:
         """Returns every folder from the root of the repository down to the current directory."""
         parents = [folder for folder in self.directory.parents if folder.is_relative_to(self.project)]
         return [*reversed(parents), self.directory]
 
-    def windows_side(self) -> Iterator[Machine]:
+    def windows_machines(self) -> Iterator[Machine]:
         """Yields, in WSL, a machine for each Windows user."""
         for home in self.windows_homes:
             yield Machine("windows", home, {}, home)
 
-    def shown(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """Returns a path for output, with `~` for the home directory."""
         if path == self.home:
             return "~"
@@ -103,15 +105,15 @@ class Machine:
             return str(path)
 
 
-def _matching(pattern: Path) -> Iterator[Path]:
-    base = Path(*_before_glob(pattern.parts))
+def _matching_paths(pattern: Path) -> Iterator[Path]:
+    base = Path(*_fixed_parts(pattern.parts))
     pattern_parts = pattern.parts[len(base.parts) :]
     yield from base.glob("/".join(pattern_parts))
 
 
-def _before_glob(parts: Sequence[str]) -> Iterator[str]:
+def _fixed_parts(parts: Sequence[str]) -> Iterator[str]:
     for part in parts:
-        if _GLOB & {*part}:
+        if _GLOB_CHARS & {*part}:
             return
         yield part
 

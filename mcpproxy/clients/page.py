@@ -24,26 +24,29 @@ record on Windows yet, so nothing is written there.
 """
 
 
-def page() -> str:
+def page_text() -> str:
     """Returns the text of the page."""
     lines = [_OPENING, "| client | name | your files | project files | source |", "|---|---|---|---|---|"]
     lines += [
-        f"| {client.title} | `{client.id}` | {_files(client, 'user')} | {_files(client, 'project')} | {client.source} |"
+        f"| {client.title} | `{client.id}` | {_files_cell(client, 'user')} | "
+        f"{_files_cell(client, 'project')} | {client.source} |"
         for client in CLIENTS
     ]
     lines += ["", "After `install`, a client has to read its file again:", "", "| client | what to do |", "|---|---|"]
-    lines += [f"| {client.title} | {_after(client)} |" for client in CLIENTS]
+    lines += [f"| {client.title} | {_steps_after_edit(client)} |" for client in CLIENTS]
     return "\n".join(lines) + "\n"
 
 
-def _after(client: Client) -> str:
+def _steps_after_edit(client: Client) -> str:
     project_step = (
-        f"; for a project's servers, {client.after_project.replace('and ', 'also ', 1)}" if client.after_project else ""
+        f"; for a project's servers, {client.step_after_project_edit.replace('and ', 'also ', 1)}"
+        if client.step_after_project_edit
+        else ""
     )
-    return (client.after or "nothing: it notices the change") + project_step
+    return (client.step_after_edit or "nothing: it notices the change") + project_step
 
 
-def _files(client: Client, scope: str) -> str:
+def _files_cell(client: Client, scope: str) -> str:
     return "<br>".join(_places(client, scope)) or "–"
 
 
@@ -59,4 +62,4 @@ def _places(client: Client, scope: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), "utf-8")
+    Path(sys.argv[1]).write_text(page_text(), "utf-8")

@@ -25,7 +25,7 @@ class NotWritable(Exception):
     """The file cannot be replaced; the text says why."""
 
 
-def replace(path: Path, old: bytes, new: bytes) -> None:
+def replace_content(path: Path, old: bytes, new: bytes) -> None:
     """Replaces the content of a file.
 
     Args:
@@ -67,7 +67,7 @@ def remove_leftovers(path: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def create(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """Writes one of mcpproxy's private files atomically; an existing file is replaced.
 
     Raises:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.replace import create
+from mcpproxy.clients.replace import write_private
 
 LABEL: Final = "io.github.mcpproxy.up"
-SYSTEMD: Final = "~/.config/systemd/user/mcpproxy.service"
-LAUNCHD: Final = f"~/Library/LaunchAgents/{LABEL}.plist"
+SYSTEMD_PATH: Final = "~/.config/systemd/user/mcpproxy.service"
+LAUNCHD_PATH: Final = f"~/Library/LaunchAgents/{LABEL}.plist"
 
 
 class NoService(Exception):
@@ -27,7 +27,7 @@ class Unit(NamedTuple):
     """A unit that was written."""
 
     path: Path
-    start: str
+    start_command: str
     """The command that starts the unit now and at every login."""
 
 
@@ -40,9 +40,9 @@ def write_unit(machine: Machine, command: Sequence[str]) -> Unit:
     """
     path = unit_path(machine)
     if machine.system == "linux":
-        create(path, _systemd(command).encode())
+        write_private(path, _systemd_unit(command).encode())
         return Unit(path, "systemctl --user daemon-reload && systemctl --user enable --now mcpproxy")
-    create(path, plistlib.dumps(_launchd(command)))
+    write_private(path, plistlib.dumps(_launchd_plist(command)))
     return Unit(path, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
 
 
@@ -54,21 +54,23 @@ def unit_path(machine: Machine) -> Path:
     """
     if machine.system == "windows":
         raise NoService("mcpproxy cannot record on Windows yet, so there is no service to write")
-    (path,) = machine.resolve(LAUNCHD if machine.system == "macos" else SYSTEMD, (("XDG_CONFIG_HOME", "~/.config"),))
+    (path,) = machine.paths_of(
+        LAUNCHD_PATH if machine.system == "macos" else SYSTEMD_PATH, (("XDG_CONFIG_HOME", "~/.config"),)
+    )
     return path
 
 
-def quoted(word: str) -> str:
+def quoted_word(word: str) -> str:
     """Returns a word quoted for systemd, which reads quotes like a shell but also expands `%`."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def command_line(words: Sequence[str]) -> str:
     """Returns words quoted for `ExecStart`, which also expands `$`."""
-    return " ".join(map(quoted, words)).replace("$", "$$")
+    return " ".join(map(quoted_word, words)).replace("$", "$$")
 
 
-def _systemd(command: Sequence[str]) -> str:
+def _systemd_unit(command: Sequence[str]) -> str:
     return f"""\
 [Unit]
 Description=Recorder for MCP servers with a URL (mcpproxy up)
@@ -82,7 +84,7 @@ WantedBy=default.target
 """
 
 
-def _launchd(command: Sequence[str]) -> dict[str, object]:
+def _launchd_plist(command: Sequence[str]) -> dict[str, object]:
     return {
         "Label": LABEL,
         "ProgramArguments": [*command],

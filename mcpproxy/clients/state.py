@@ -20,14 +20,14 @@ from typing import Any, Final
 
 from captures.paths import config_directory, state_directory
 from mcpproxy.clients.documents.document import read_file
-from mcpproxy.clients.listeners import PORTS, Listener, free_port, read_listener
-from mcpproxy.clients.replace import create, remove_leftovers
+from mcpproxy.clients.listeners import PORT_COUNT, Listener, free_port, parsed_listener
+from mcpproxy.clients.replace import remove_leftovers, write_private
 
 _VERSION: Final = 1
 """The version of the records. Members can be added without a new version, because readers drop unknown members."""
 _MAX_BYTES: Final = 4 << 20
 """Larger files are refused: mcpproxy did not write them, and reading them would take minutes."""
-_LATEST_S: Final = 1e12
+_MAX_TIME_S: Final = 1e12
 """The latest valid time in a record, in seconds since 1970."""
 _MAX_SERIAL: Final = 1 << 63
 
@@ -48,7 +48,7 @@ class FileRecord:
     base: str
     """The digest of the file before mcpproxy wrote to it."""
     backup: str
-    """The name of the copy of that content in `backups`."""
+    """The name of the copy of that content in `backup_folder`."""
     after: list[str] = field(default_factory=list)
     """The digests of what mcpproxy wrote; while the file matches one of them, the backup is its complete original."""
     at_s: float = 0.0
@@ -64,7 +64,7 @@ class FileRecord:
 _MEMBERS: Final = frozenset(member.name for member in fields(FileRecord))
 
 
-def _read_written(stored_data: Any) -> FileRecord | None:
+def _parsed_record(stored_data: Any) -> FileRecord | None:
     """Returns the record of a file, or None if it is malformed; unknown members are dropped."""
     if not isinstance(stored_data, dict):
         return None
@@ -77,37 +77,37 @@ def _read_written(stored_data: Any) -> FileRecord | None:
     is_valid = (
         all(isinstance(text, str) for text in (record.base, record.backup))
         and record.backup == os.path.basename(record.backup)
-        and all(_is_texts(texts) for texts in (record.after, record.added))
-        and _are_bridged(record.bridged)
-        and (record.routed is None or _is_texts(record.routed))
+        and all(_is_text_list(texts) for texts in (record.after, record.added))
+        and _is_bridge_map(record.bridged)
+        and (record.routed is None or _is_text_list(record.routed))
     )
     return record if is_valid else None
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 <= value < _LATEST_S
+    return isinstance(value, int | float) and 0 <= value < _MAX_TIME_S
 
 
-def _are_bridged(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_bridged(entry) for entry in value.values())
+def _is_bridge_map(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_bridge_data(entry) for entry in value.values())
 
 
-def _is_texts(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _is_bridged(entry: Any) -> bool:
+def _is_bridge_data(entry: Any) -> bool:
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("url"), str)
-        and _is_texts(entry.get("member"))
+        and _is_text_list(entry.get("member"))
         and bool(entry["member"])
         and isinstance(entry.get("type", 0), str | None)
     )
 
 
 @dataclass(slots=True)
-class _Copy:
+class _RecordsCopy:
     """The content of one copy of the records."""
 
     files: dict[str, FileRecord] = field(default_factory=dict)
@@ -119,14 +119,14 @@ class _Copy:
     is_whole: bool = True
     """Whether the whole copy could be read."""
 
-    def add(self, other: _Copy) -> None:
+    def merge(self, other: _RecordsCopy) -> None:
         """Adds the records that only the other copy contains."""
         self.files = other.files | self.files
         known_ports = {listener.port for listener in self.listeners}
         self.listeners += [listener for listener in other.listeners if listener.port not in known_ports]
 
 
-def _read_copy(path: Path) -> _Copy | None:
+def _read_copy(path: Path) -> _RecordsCopy | None:
     """Returns the content of a copy, or None if it cannot be read.
 
     Raises:
@@ -145,14 +145,14 @@ def _read_copy(path: Path) -> _Copy | None:
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
     files, listeners, serial = (stored_data.get(name) for name in ("files", "listeners", "serial"))
-    copy = _Copy(is_partial=stored_data.get("partial") is True)
+    copy = _RecordsCopy(is_partial=stored_data.get("partial") is True)
     if type(serial) is int and 0 <= serial < _MAX_SERIAL:
         copy.serial = serial
     if isinstance(files, dict):
-        records = {name: _read_written(record) for name, record in files.items()}
+        records = {name: _parsed_record(record) for name, record in files.items()}
         copy.files = {name: record for name, record in records.items() if record is not None}
-    if isinstance(listeners, list) and len(listeners) <= PORTS:
-        copy.listeners = [listener for entry in listeners if (listener := read_listener(entry)) is not None]
+    if isinstance(listeners, list) and len(listeners) <= PORT_COUNT:
+        copy.listeners = [listener for entry in listeners if (listener := parsed_listener(entry)) is not None]
     copy.is_whole = (
         isinstance(files, dict)
         and isinstance(listeners, list)
@@ -178,35 +178,35 @@ class InstallState:
         self._paths = [place / "install.json" for place in (folder, copy) if place is not None]
         copies = [loaded_copy for path in self._paths if (loaded_copy := _read_copy(path)) is not None]
         copies.sort(key=lambda loaded_copy: (loaded_copy.serial, loaded_copy.is_whole), reverse=True)
-        newest = copies[0] if copies else _Copy(is_whole=False)
+        newest = copies[0] if copies else _RecordsCopy(is_whole=False)
         if not newest.is_whole:
             for older in copies[1:]:
-                newest.add(older)
+                newest.merge(older)
         self.files = newest.files
         self.listeners = newest.listeners
         self.is_partial = newest.is_partial
         """Whether records were lost, and not all of them could be recovered."""
-        self.is_read = newest.is_whole
+        self.is_complete = newest.is_whole
         """Whether all records could be read; if not, `files` and `listeners` contain those that could."""
         self._serial = newest.serial
 
     @property
-    def was_here(self) -> bool:
+    def has_trace(self) -> bool:
         """Whether any trace of records exists, readable or not."""
-        return any(path.exists() for path in (*self._paths, self.backups))
+        return any(path.exists() for path in (*self._paths, self.backup_folder))
 
     @property
-    def backups(self) -> Path:
+    def backup_folder(self) -> Path:
         """The folder of the backups."""
         return self._folder / "backups"
 
-    def left_behind(self) -> Iterator[Path]:
+    def leftovers(self) -> Iterator[Path]:
         """Yields the temporary files that killed processes left."""
         for path in self._paths:
             yield from path.parent.glob(f".{path.name}.*")
-        yield from self.backups.glob(".*")
+        yield from self.backup_folder.glob(".*")
 
-    def listener(self, name: str, upstream: str, capture: str) -> Listener:
+    def get_or_add_listener(self, name: str, upstream: str, capture: str) -> Listener:
         """Returns the listener for a server; if there is none, adds one, which the next `save` writes to disk.
 
         Raises:
@@ -226,7 +226,7 @@ class InstallState:
         except ValueError:
             return None
 
-    def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> FileRecord:
+    def back_up(self, path: Path, client: str, old: bytes, new: bytes) -> FileRecord:
         """Backs up a file that is about to change, and records its new content; `save` writes the record to disk.
 
         Args:
@@ -243,7 +243,7 @@ class InstallState:
         if record is None or old_digest not in (record.base, *record.after):
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
             name = f"{stamp}-{client}-{os.urandom(2).hex()}-{path.name.lstrip('.')}"
-            create(self.backups / name, old)
+            write_private(self.backup_folder / name, old)
             # The file was edited, but its entries may still be as mcpproxy wrote them, so their records are kept.
             added_paths, bridge_data = (record.added, record.bridged) if record is not None else ([], {})
             routed_paths = record.routed if record is not None else []
@@ -253,13 +253,13 @@ class InstallState:
         self.files[os.path.realpath(path)] = record
         return record
 
-    def original(self, path: Path, data: bytes) -> bytes | None:
+    def original_content(self, path: Path, data: bytes) -> bytes | None:
         """Returns the content of a file before mcpproxy first wrote to it, or None if it has been edited since."""
         record = self.record_of(path)
         if record is None or digest(data) not in record.after:
             return None
         try:
-            backup = read_file(self.backups / record.backup)
+            backup = read_file(self.backup_folder / record.backup)
         except (OSError, ValueError):
             return None
         return backup if digest(backup) == record.base else None
@@ -283,7 +283,7 @@ class InstallState:
         errors: list[OSError] = []
         for path in self._paths:
             try:
-                create(path, json.dumps(stored_data, indent=1).encode())
+                write_private(path, json.dumps(stored_data, indent=1).encode())
             except OSError as error:
                 errors.append(OSError(error.errno, f"cannot write {path}: {error.strerror}"))
         if len(errors) == len(self._paths):
@@ -312,17 +312,17 @@ def read_state() -> InstallState:
     return InstallState(state_folder(), None if copy is None else Path(copy))
 
 
-def opened(*, is_dry: bool) -> AbstractContextManager[InstallState]:
+def open_state(*, is_dry: bool) -> AbstractContextManager[InstallState]:
     """Returns the records for a command, locked; for a dry run they are not locked, because a lock creates a file.
 
     Raises:
-        OSError: as raised by `locked`.
+        OSError: as raised by `lock_state`.
     """
-    return nullcontext(read_state()) if is_dry else locked()
+    return nullcontext(read_state()) if is_dry else lock_state()
 
 
 @contextmanager
-def locked() -> Iterator[InstallState]:
+def lock_state() -> Iterator[InstallState]:
     """Reads the records and locks them, so a second `install` waits.
 
     Raises:
@@ -337,7 +337,7 @@ def locked() -> Iterator[InstallState]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         state = read_state()
         # With the lock held, no other process is writing these files.
-        for leftover in state.left_behind():
+        for leftover in state.leftovers():
             with suppress(OSError):
                 leftover.unlink()
         for name in state.files:

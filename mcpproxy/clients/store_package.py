@@ -11,7 +11,7 @@ from pathlib import Path
 from mcpproxy.clients.documents.edits import ConfigError
 
 
-def chosen(classic_file: Path, packages: Sequence[Path], path_inside: str) -> Path:
+def package_file(classic_file: Path, packages: Sequence[Path], path_inside: str) -> Path:
     """Returns the file that Claude Desktop reads.
 
     Args:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-LOOK_S: Final = 0.1
+POLL_INTERVAL_S: Final = 0.1
 T = TypeVar("T")
 
 
@@ -17,7 +17,7 @@ def run_with_timeout(limit_s: float, work: Callable[[], T], abort_event: threadi
     Args:
         limit_s: how long the function may take, in seconds.
         work: the function.
-        abort_event: an event that ends the wait within `LOOK_S` when it is set.
+        abort_event: an event that ends the wait within `POLL_INTERVAL_S` when it is set.
 
     Raises:
         TimeoutError: the function took too long, or `abort_event` was set.
@@ -36,7 +36,7 @@ def run_with_timeout(limit_s: float, work: Callable[[], T], abort_event: threadi
 
     threading.Thread(target=run_work, daemon=True).start()
     deadline = time.monotonic() + limit_s
-    while not done.wait(LOOK_S):
+    while not done.wait(POLL_INTERVAL_S):
         if time.monotonic() > deadline or (abort_event is not None and abort_event.is_set()):
             raise TimeoutError
     if errors:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-SHELL: Final = r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"
-BARE: Final = r"\$(?P<name>[A-Za-z_]\w*)"
-ENV: Final = r"\$\{env:(?P<name>\w+)\}"
-ENV_OR_EMPTY: Final = r"\$\{env:(?P<name>[^}]+)(?P<default>)\}"
+SHELL_FORM: Final = r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"
+BARE_FORM: Final = r"\$(?P<name>[A-Za-z_]\w*)"
+ENV_FORM: Final = r"\$\{env:(?P<name>\w+)\}"
+ENV_OR_EMPTY_FORM: Final = r"\$\{env:(?P<name>[^}]+)(?P<default>)\}"
 """The form in editors that replace an unset variable with an empty string."""
-FOLDERS: Final = r"(?P<name>\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/)\})"
+FOLDER_FORM: Final = r"(?P<name>\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/)\})"
 """Variables that editors define; `name` is the whole text, so it cannot be the name of an environment variable."""
-EDITOR: Final = (
+EDITOR_FORMS: Final = (
     r"\$\{(?:input|command|config|extensionInstallFolder|workspaceFolder|workspaceFolderBasename):[^}]*\}",
     r"\$\{(?:file\w*|relativeFile\w*|lineNumber|columnNumber|selectedText|execPath|defaultBuildTask|cwd)\}",
 )
@@ -19,6 +19,6 @@ EDITOR: Final = (
 
 # The forms of mcporter, as in its env.ts. In `env`, a whole value may be a variable, which is empty if unset;
 # elsewhere, an unset variable is an error. Values in `env` that do not begin with `$` contain no variables.
-DIRECT: Final = r"\A\$env:(?P<name>.+)\Z"
-WHOLE: Final = r"\A\$\{(?P<name>[A-Za-z_]\w*)(?::-|:|-)?(?P<default>[^}]*)\}\Z"
-LEADING: Final = rf"\A{SHELL}"
+MCPORTER_ENV_FORM: Final = r"\A\$env:(?P<name>.+)\Z"
+MCPORTER_WHOLE_FORM: Final = r"\A\$\{(?P<name>[A-Za-z_]\w*)(?::-|:|-)?(?P<default>[^}]*)\}\Z"
+MCPORTER_LEADING_FORM: Final = rf"\A{SHELL_FORM}"

@@ -18,18 +18,18 @@ from typing import Final
 
 from captures.paths import safe_name
 
-_SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
+_SHELL_SAFE_WORD: Final = re.compile(r"[\w./@:+=,%-]+")
 _PROGRAM: Final = re.compile(r"(?:.*[/\\])?mcpproxy(?:\.exe)?(?:[@=].*)?")
 _INTERPRETER: Final = re.compile(r"(?:.*/)?(?:python|pypy)[^/]*")
-_OPTIONS: Final = re.compile(r"((-[XW] ?\S+|-[^XWm-]\S*)( |$))*(-m)?")
+_INTERPRETER_OPTIONS: Final = re.compile(r"((-[XW] ?\S+|-[^XWm-]\S*)( |$))*(-m)?")
 """Matches the options of an interpreter before mcpproxy's name, joined by spaces."""
-PASSES: Final = "--if-unrecordable=pass"
+KEEP_SERVING_OPTION: Final = "--if-unrecordable=pass"
 """The option that `install` writes for `run`: clients must keep their servers when the disk is full or home is lost."""
-_FLAGS: Final = frozenset({"--summary", "--help", "-h"})
-_BEFORE: Final = 8
+_OPTIONS_WITHOUT_VALUE: Final = frozenset({"--summary", "--help", "-h"})
+_MAX_WORDS_BEFORE_RUN: Final = 8
 """The maximum number of words before `run`, as in `uv tool run --from DIR mcpproxy` or `python -P -m mcpproxy`."""
 
-_TEMPORARY: Final = ("/archive-v0/", "/builds-v0/", "/environments-v2/", "/pipx/.cache/", "/.cache/pipx/")
+_TEMPORARY_PARTS: Final = ("/archive-v0/", "/builds-v0/", "/environments-v2/", "/pipx/.cache/", "/.cache/pipx/")
 """Parts of the paths in which `uvx` and `pipx run` install a program for a single run."""
 
 
@@ -47,19 +47,19 @@ class WrappedCommand:
     """The value of `--name`; empty if it is missing."""
     capture: str
     """The value of `--capture`; empty if it is missing."""
-    inner: tuple[str, ...]
+    server_command: tuple[str, ...]
     """The server's own command."""
-    count: int
+    prefix_length: int
     """The number of words that belong to mcpproxy."""
-    passes: bool
+    is_passing: bool
     """Whether the server starts unrecorded if no capture can be created."""
     machine: str
     """The value of `--machine`; empty if it is missing."""
-    machine_at: int | None
+    machine_index: int | None
     """The index of the word that contains the value of `--machine`, perhaps after `=`; None if it is missing."""
 
     @property
-    def is_there(self) -> bool:
+    def program_exists(self) -> bool:
         """Whether the program exists; a name without a path is assumed to exist, because the client looks it up."""
         try:
             return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
@@ -81,10 +81,10 @@ class Wrapper:
     def words(self, name: str) -> tuple[str, ...]:
         """Returns the words in front of the command of the server with this name."""
         safe = safe_name(name)
-        capture_words = () if self.capture is None else ("--capture", self.folder_of(name))
-        return (*self.program, "run", "--name", safe, *capture_words, *self._machine_words, PASSES, "--")
+        capture_words = () if self.capture is None else ("--capture", self.capture_value(name))
+        return (*self.program, "run", "--name", safe, *capture_words, *self._machine_words, KEEP_SERVING_OPTION, "--")
 
-    def folder_of(self, name: str) -> str:
+    def capture_value(self, name: str) -> str:
         """Returns the value of `--capture` for the server with this name, or an empty string for the default."""
         return "" if self.capture is None else f"{self.capture / safe_name(name)}{os.sep}"
 
@@ -93,14 +93,14 @@ class Wrapper:
         return ("--machine", self.machine) if self.machine else ()
 
     @property
-    def unsafe(self) -> str | None:
+    def unsafe_word(self) -> str | None:
         """The first word that a shell would change, or None."""
-        return next((word for word in self.words("x") if not is_plain(word)), None)
+        return next((word for word in self.words("x") if not is_shell_safe(word)), None)
 
 
-def is_plain(word: str) -> bool:
+def is_shell_safe(word: str) -> bool:
     """Returns whether a shell passes a word on unchanged."""
-    return _SAFE.fullmatch(word) is not None
+    return _SHELL_SAFE_WORD.fullmatch(word) is not None
 
 
 def program_words() -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def program_words() -> tuple[str, ...]:
             break
     else:
         words = (sys.executable, "-P", "-m", "mcpproxy")
-    if any(part in os.path.realpath(words[0]) for part in _TEMPORARY):
+    if any(part in os.path.realpath(words[0]) for part in _TEMPORARY_PARTS):
         raise NoProgram(
             f"{words[0]} is a temporary installation, which clients could not start later; "
             "install mcpproxy permanently first, with `pipx install .` in your clone of it"
@@ -127,27 +127,29 @@ def program_words() -> tuple[str, ...]:
 
 def is_recorder(words: Sequence[str]) -> bool:
     """Returns whether a process with these arguments is `run` itself, and not a launcher that starts it."""
-    run_index = _place_of_run(words)
+    run_index = _run_index(words)
     if run_index is None:
         return False
     if run_index == 1:
         return True
     # The kernel puts the interpreter in front of a script. Only the interpreter's options may come in between.
     interpreter_options = " ".join(words[1 : run_index - 1])
-    return _INTERPRETER.fullmatch(words[0]) is not None and _OPTIONS.fullmatch(interpreter_options) is not None
+    return (
+        _INTERPRETER.fullmatch(words[0]) is not None and _INTERPRETER_OPTIONS.fullmatch(interpreter_options) is not None
+    )
 
 
-def _place_of_run(words: Sequence[str]) -> int | None:
+def _run_index(words: Sequence[str]) -> int | None:
     """Returns the index of the word `run` after mcpproxy's name in a command, or None if there is none."""
-    for index, word in enumerate(words[: _BEFORE + 1]):
+    for index, word in enumerate(words[: _MAX_WORDS_BEFORE_RUN + 1]):
         if word == "run" and index and _PROGRAM.fullmatch(words[index - 1]):
             return index
     return None
 
 
-def routed(words: Sequence[str]) -> WrappedCommand | None:
+def wrapped_command_of(words: Sequence[str]) -> WrappedCommand | None:
     """Returns a command as wrapped by any version of mcpproxy at any path, or None if it is not wrapped."""
-    run_index = _place_of_run(words)
+    run_index = _run_index(words)
     if run_index is None:
         return None
     values = {"--name": "", "--capture": "", "--if-unrecordable": "", "--machine": ""}
@@ -155,7 +157,7 @@ def routed(words: Sequence[str]) -> WrappedCommand | None:
     index = run_index + 1
     while index < len(words) and words[index].startswith("-") and words[index] != "--":
         option, equals, value = words[index].partition("=")
-        if option in _FLAGS:
+        if option in _OPTIONS_WITHOUT_VALUE:
             index += 1
             continue
         values[option] = value if equals else "".join(words[index + 1 : index + 2])

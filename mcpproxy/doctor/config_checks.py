@@ -10,10 +10,10 @@ from typing import Any, Final
 from mcpproxy.clients import addresses
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.documents.document import data_of
+from mcpproxy.clients.documents.document import read_data
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
-from mcpproxy.clients.wrapper import is_plain
+from mcpproxy.clients.wrapper import is_shell_safe
 from mcpproxy.doctor.variables import (
     ENVIRONMENT_MEMBERS,
     MissingVariable,
@@ -40,28 +40,28 @@ from mcpproxy.doctor.verdicts import (
 
 AUTHORITY_VARIABLES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 _SERVER_KEYS: Final = {
-    pattern for client in CLIENTS for config in client.files for pattern in config.maps if len(pattern) == 1
+    pattern for client in CLIENTS for config in client.files for pattern in config.server_maps if len(pattern) == 1
 }
 
 
 def check_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
     """Yield the faults in the files of a client, each with its file."""
-    for path, reason in inventory.broken:
+    for path, reason in inventory.broken_files:
         verdict = JsonComment if "which this client refuses" in reason else UnreadableFile
-        yield path, Diagnosis(verdict, f"{machine.shown(path)}: {reason}")
+        yield path, Diagnosis(verdict, f"{machine.display_path(path)}: {reason}")
     files_with_servers = {server.file for server in inventory.servers}
     for config in inventory.client.files:
         for place in config.places.get(machine.system, ()):
-            for path in machine.resolve(place, inventory.client.overrides):
+            for path in machine.paths_of(place, inventory.client.overrides):
                 if path in inventory.files and path not in files_with_servers:
-                    yield from _check_key(path, config.format, config.maps)
-    for place in inventory.client.misplaced:
-        for path in machine.resolve(place, inventory.client.overrides):
+                    yield from _check_key(path, config.format, config.server_maps)
+    for place in inventory.client.misplaced_files:
+        for path in machine.paths_of(place, inventory.client.overrides):
             yield from _check_misplaced(path, inventory.client, machine)
 
 
 def _check_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
-    data = data_of(path, form)
+    data = read_data(path, form)
     for pattern in _SERVER_KEYS - {*maps}:
         entries = data.get(str(pattern[0])) if isinstance(data, dict) else None
         if isinstance(entries, dict) and entries and all(isinstance(entry, dict) for entry in entries.values()):
@@ -73,11 +73,19 @@ def _check_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -
 
 
 def _check_misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
-    data = data_of(path, "jsonc")
-    names = {str(pattern[0]) for config in client.files for pattern in config.maps} | {"mcpServers", "mcp_servers"}
+    data = read_data(path, "jsonc")
+    names = {str(pattern[0]) for config in client.files for pattern in config.server_maps} | {
+        "mcpServers",
+        "mcp_servers",
+    }
     if isinstance(data, dict) and any(isinstance(data.get(name), dict) and data[name] for name in names):
-        right_path = machine.resolve(client.files[0].places[machine.system][0], client.overrides)[0]
-        yield path, Diagnosis(UnreadFile, machine.shown(path), f"move its servers to {machine.shown(right_path)}")
+        right_path = machine.paths_of(client.files[0].places[machine.system][0], client.overrides)[0]
+        yield (
+            path,
+            Diagnosis(
+                UnreadFile, machine.display_path(path), f"move its servers to {machine.display_path(right_path)}"
+            ),
+        )
 
 
 def check_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
@@ -91,7 +99,7 @@ def check_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
         yield Diagnosis(EmptyVariable, f"no value for {variable_list}")
     if client.joins_words:
         for word in server.words:
-            if not is_plain(expand_text(word, client, values)):
+            if not is_shell_safe(expand_text(word, client, values)):
                 yield Diagnosis(ShellWords, f"the shell would change {word!r}")
                 break
 
@@ -110,7 +118,7 @@ def check_environment(
         variables: the environment of the client.
         server_variables: the environment of the server.
     """
-    for verdict, names in ((LostProxy, addresses.PROXIES), (LostAuthority, AUTHORITY_VARIABLES)):
+    for verdict, names in ((LostProxy, addresses.PROXY_VARIABLES), (LostAuthority, AUTHORITY_VARIABLES)):
         lost_names = [name for name in names if variables.get(name) and name not in server_variables]
         if lost_names:
             yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost_names)}")
@@ -119,7 +127,7 @@ def check_environment(
 def check_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Yield a diagnosis if a client would use an HTTP proxy for a server on this machine."""
     name = addresses.host(url)
-    variable = addresses.loopback_proxy(name, variables)
+    variable = addresses.loopback_proxy_variable(name, variables)
     if variable and client.proxies_loopback:
         yield Diagnosis(LoopbackProxy, f"{variable} is set, and NO_PROXY does not name {name}")
 

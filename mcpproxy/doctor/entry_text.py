@@ -15,12 +15,15 @@ def split_entry_text(server: Server, words: Sequence[str]) -> str:
         server: the entry.
         words: the words of the command line.
     """
-    form = server.form
+    form = server.stdio_form
     if form is None:
         return "write only the program as its command, and each argument as a separate string"
     quoted_words = ", ".join(map(_quote, words))
-    if server.routed is not None:
-        return f"replace {_quote(server.routed.inner[0])} with {quoted_words} in its {(form.args or form.command)[-1]}"
+    if server.wrapped_command is not None:
+        return (
+            f"replace {_quote(server.wrapped_command.server_command[0])} with {quoted_words} in its "
+            f"{(form.args or form.command)[-1]}"
+        )
     if form.args is None:
         rest_text = ", followed by the words that are already there" if server.words[1:] else ""
         return f"write {_member(server, form.command[-1], f'[{quoted_words}]')}{rest_text}"

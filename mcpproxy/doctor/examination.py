@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import state_folder
-from mcpproxy.clients.unrecorded import note_text, unrecorded
+from mcpproxy.clients.unrecorded import note_text, unrecorded_servers
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import ProcessAttempt
@@ -102,7 +102,8 @@ def overridden_result(server: Server, used_entry: Server, machine: Machine) -> E
     """Return the result for an entry that is not examined because its client uses another entry of the same name."""
     state = ", which is switched off" if used_entry.is_disabled else ""
     evidence = (
-        f"{server.client.title} uses the {used_entry.scope} entry in {machine.shown(used_entry.file)} instead{state}"
+        f"{server.client.title} uses the {used_entry.scope} entry in "
+        f"{machine.display_path(used_entry.file)} instead{state}"
     )
     advice = f"to start it all the same, run {_doctor_command(server)}"
     return ExaminationResult(server.name, server.client.id, (Diagnosis(OverriddenEntry, evidence, advice),), {})
@@ -110,9 +111,9 @@ def overridden_result(server: Server, used_entry: Server, machine: Machine) -> E
 
 def lost_route_result(server: Server, machine: Machine) -> ExaminationResult:
     """Return the result for an entry that seems to lead to a port of mcpproxy, but whose listener is not recorded."""
-    port = urlsplit(server.url[1]).port if server.url is not None else None
+    port = urlsplit(server.url_member[1]).port if server.url_member is not None else None
     evidence = f"127.0.0.1:{port} may be a port of mcpproxy, but no record of `install` says of which server"
-    advice = f"write the server's own URL into {machine.shown(server.file)}"
+    advice = f"write the server's own URL into {machine.display_path(server.file)}"
     return ExaminationResult(server.name, server.client.id, (Diagnosis(ClosedPort, evidence, advice),), {})
 
 
@@ -125,9 +126,9 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
     if route_fault is not None:
         return ExaminationResult(server.name, server.client.id, (route_fault, *diagnoses), {})
     variables, values = dict(machine.environment), variable_values(machine)
-    if server.kind == "http" and server.url is not None:
-        address = expand_text(url or server.url[1], server.client, values)
-        remarks = [*diagnoses, *config_checks.check_proxy(server.client, server.url[1], variables)]
+    if server.kind == "http" and server.url_member is not None:
+        address = expand_text(url or server.url_member[1], server.client, values)
+        remarks = [*diagnoses, *config_checks.check_proxy(server.client, server.url_member[1], variables)]
         return examine_url(
             server.name,
             address,
@@ -136,11 +137,13 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
             client=server.client.id,
             remarks=remarks,
         )
-    words = server.routed.inner if server.routed is not None else server.words
+    words = server.wrapped_command.server_command if server.wrapped_command is not None else server.words
     if not words:
-        reason = server.no_command_reason if server.routed is None else "nothing follows the words of mcpproxy"
+        reason = server.no_command_reason if server.wrapped_command is None else "nothing follows the words of mcpproxy"
         return ExaminationResult(server.name, server.client.id, (Diagnosis(MissingCommand, reason), *diagnoses), {})
-    server_variables = server.client.environment.given(variables) | config_checks.entry_environment(server, values)
+    server_variables = server.client.environment.passed_variables(variables) | config_checks.entry_environment(
+        server, values
+    )
     diagnoses += config_checks.check_environment(server, variables, server_variables)
     expanded_words = [expand_text(word, server.client, values) for word in words]
     folder = _start_folder(server, machine)
@@ -155,7 +158,7 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
         folder,
         machine,
         recorder,
-        server.client.start_s,
+        server.client.start_timeout_s,
         server.client.id,
         diagnoses,
         # The advice quotes the entry's words unexpanded, because the values of variables may be secrets.
@@ -177,18 +180,20 @@ def _distrust_diagnosis(server: Server, machine: Machine, trust: ServerTrust) ->
             trust.distrust_reason,
             f"approve it in {server.client.title}, or start it anyway: {command}",
         )
-    evidence = f"{machine.shown(server.file)} belongs to the project; nothing says that {server.client.title} trusts it"
+    evidence = (
+        f"{machine.display_path(server.file)} belongs to the project; nothing says that {server.client.title} trusts it"
+    )
     return Diagnosis(MissingConsent, evidence, f"if you trust it, run {command}")
 
 
 def _route_diagnosis(server: Server, *, is_listener: bool) -> Diagnosis | None:
     """Return the fault that keeps the client from reaching a routed server through mcpproxy, or None."""
-    if server.routed is not None and not server.routed.is_there:
+    if server.wrapped_command is not None and not server.wrapped_command.program_exists:
         return Diagnosis(
-            MissingProgram, f"{server.routed.program}, which routes it, is missing", "run `mcpproxy install`"
+            MissingProgram, f"{server.wrapped_command.program}, which routes it, is missing", "run `mcpproxy install`"
         )
-    if is_listener and server.url is not None:
-        port = urlsplit(server.url[1]).port
+    if is_listener and server.url_member is not None:
+        port = urlsplit(server.url_member[1]).port
         up = running_up(state_folder())
         if up is None:
             return Diagnosis(ClosedPort, f"nothing of mcpproxy listens on 127.0.0.1:{port}", "start `mcpproxy up`")
@@ -202,18 +207,18 @@ def _recording_diagnosis(
     server: Server, command: Sequence[str], variables: Mapping[str, str], values: Mapping[str, str], folder: Path
 ) -> Diagnosis | None:
     """Return the fault that keeps the recorder of a routed server from creating its capture, or None."""
-    if server.routed is None:
+    if server.wrapped_command is None:
         return None
-    unrecorded_note = next((note for note in unrecorded() if note.name == server.routed.name), None)
-    capture = expand_text(server.routed.capture, server.client, values)
-    obstacle = destination.find_obstacle(capture, server.routed.name, command, variables, folder)
+    unrecorded_note = next((note for note in unrecorded_servers() if note.name == server.wrapped_command.name), None)
+    capture = expand_text(server.wrapped_command.capture, server.client, values)
+    obstacle = destination.find_obstacle(capture, server.wrapped_command.name, command, variables, folder)
     if obstacle is None and unrecorded_note is not None:
         return Diagnosis(
             UnrecordedServer, note_text(unrecorded_note), f"restart it in {server.client.title}: it can be recorded now"
         )
     if obstacle is None:
         return None
-    if server.routed.passes:
+    if server.wrapped_command.is_passing:
         note_suffix = "" if unrecorded_note is None else f"; {note_text(unrecorded_note)}"
         advice = f"make {obstacle.path} a directory that only you can write to, with free space on its disk"
         return Diagnosis(UnrecordedServer, obstacle.reason + note_suffix, advice)
@@ -365,4 +370,6 @@ def _is_sse(server: Server) -> bool:
     kind = server.entry.get("type", server.entry.get("transport"))
     if isinstance(kind, str):
         return kind == "sse"
-    return server.url is not None and server.url[0] == ("url",) and ("httpUrl",) in server.client.urls
+    return (
+        server.url_member is not None and server.url_member[0] == ("url",) and ("httpUrl",) in server.client.url_members
+    )

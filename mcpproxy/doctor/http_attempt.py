@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
-from mcpproxy.clients.probe import HOPS, REDIRECTS, NoRedirect, next_url
+from mcpproxy.clients.probe import MAX_REDIRECTS, REDIRECT_STATUSES, NoRedirectHandler, next_url
 from mcpproxy.clients.timeouts import run_with_timeout
 from mcpproxy.doctor.process_attempt import INITIALIZE_PARAMS, interruption
 from mcpproxy.doctor.verdict import Diagnosis
@@ -86,7 +86,7 @@ def _converse(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: b
     remarks: tuple[Diagnosis, ...] = ()
     try:
         reply = _send_request(method, url, headers, body, limit_s)
-        for _ in range(HOPS):
+        for _ in range(MAX_REDIRECTS):
             target = next_url(url, method, reply.status, reply.headers.get("Location", ""))
             if target is None:
                 break
@@ -188,7 +188,7 @@ def _send_request(method: str, url: str, headers: Mapping[str, str], body: bytes
     accept = {"Accept": "text/event-stream"} if method == "GET" else _POST_HEADERS
     request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
     try:
-        response = urllib.request.build_opener(NoRedirect).open(request, timeout=limit_s)
+        response = urllib.request.build_opener(NoRedirectHandler).open(request, timeout=limit_s)
     except urllib.error.HTTPError as error:
         response = error
     with response:
@@ -214,7 +214,7 @@ def _read_first_event(response: Any, limit_s: float) -> bytes:
 
 
 def _diagnose_status(reply: _HttpReply, url: str) -> Diagnosis | None:
-    if reply.status in REDIRECTS:
+    if reply.status in REDIRECT_STATUSES:
         return _diagnose_redirect(reply, url)
     if reply.status in (401, 403):
         challenge = reply.headers.get("Www-Authenticate", "")

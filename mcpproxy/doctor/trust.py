@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mcpproxy.clients.documents.document import data_of
+from mcpproxy.clients.documents.document import read_data
 from mcpproxy.clients.documents.edits import value_or
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
@@ -49,7 +49,7 @@ def _claude_trust(server: Server, machine: Machine) -> ServerTrust:
     project_data = value_or(_own_data(server, machine, "~/.claude.json", "json"), ("projects", str(machine.project)))
     names = ("settings.json", "settings.local.json")
     own_settings = [project_data, _own_data(server, machine, "~/.claude/settings.json")]
-    project_settings = [data_of(machine.project / ".claude" / name, "jsonc") for name in names]
+    project_settings = [read_data(machine.project / ".claude" / name, "jsonc") for name in names]
     if any(
         server.name in _names_in(settings, "disabledMcpjsonServers") for settings in (*own_settings, *project_settings)
     ):
@@ -84,7 +84,9 @@ def _codex_trust(server: Server, machine: Machine) -> ServerTrust:
             return ServerTrust(is_approved=True)
         if level is not None or folder == machine.project:
             break
-    return ServerTrust(is_approved=False, distrust_reason=f"{machine.shown(machine.project)} is not a trusted project")
+    return ServerTrust(
+        is_approved=False, distrust_reason=f"{machine.display_path(machine.project)} is not a trusted project"
+    )
 
 
 def _gemini_trust(server: Server, machine: Machine) -> ServerTrust:
@@ -99,7 +101,7 @@ def _gemini_trust(server: Server, machine: Machine) -> ServerTrust:
     is_required = value_or(settings, ("security", "folderTrust", "enabled")) is True
     return ServerTrust(
         is_approved=False,
-        distrust_reason=f"{machine.shown(machine.project)} is not a trusted folder" if is_required else "",
+        distrust_reason=f"{machine.display_path(machine.project)} is not a trusted folder" if is_required else "",
     )
 
 
@@ -136,5 +138,5 @@ def _digest(entry: dict[str, Any]) -> str:
 
 def _own_data(server: Server, machine: Machine, place: str, form: Any = "jsonc") -> Any:
     """Return the data of one of the user's own files, or None if there is none."""
-    paths: list[Path] = machine.resolve(place, server.client.overrides)
-    return data_of(paths[0], form) if paths else None
+    paths: list[Path] = machine.paths_of(place, server.client.overrides)
+    return read_data(paths[0], form) if paths else None

@@ -13,7 +13,7 @@ from captures.record import with_inexact_time
 from mcpproxy.importers.capture_lines import CaptureLines
 from mcpproxy.importers.http import Exchanges, is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.stdio import Pipe, Pipes
-from mcpproxy.wire.http1 import Head
+from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 
 Transport = Literal["stdio", "http", "legacy-sse"]
@@ -36,7 +36,7 @@ class Step(NamedTuple):
     code: int | None = None
     """The server's exit code, if the log has it with the end of file."""
     exchange: int = 0
-    head: Head | ResponseHead | None = None
+    head: RequestHead | ResponseHead | None = None
     ended_by: str = ""
     """The side that ended the exchange."""
     is_cut: bool = False
@@ -133,7 +133,7 @@ class Case:
 
         With the older transport, this is the path of the stream. Traffic at other paths is recognised by its content.
         """
-        requests = [(step.head, step.raw) for step in self.steps if isinstance(step.head, Head)]
+        requests = [(step.head, step.raw) for step in self.steps if isinstance(step.head, RequestHead)]
         if self.transport == "legacy-sse":
             return {path_of(head) for head, _ in requests if head.method == b"GET" and not is_metadata(head)}
         return {path_of(head) for head, body in requests if speaks_mcp(head, body)}
@@ -141,7 +141,7 @@ class Case:
 
 def _step_records(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
     number = step.exchange
-    if isinstance(step.head, Head):
+    if isinstance(step.head, RequestHead):
         return exchanges.add_request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
     if isinstance(step.head, ResponseHead):
         is_complete = step.kind == "res"

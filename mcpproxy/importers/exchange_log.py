@@ -19,9 +19,9 @@ from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.opening import can_open_conversation
 from mcpproxy.importers.source import InvalidLine
-from mcpproxy.recorder.exchange import SNIFFED
+from mcpproxy.recorder.exchange import JSONRPC_NAME
 from mcpproxy.wire.framing import Fields
-from mcpproxy.wire.http1 import Head
+from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 from mcpproxy.wording.counts import count_text
 
@@ -82,12 +82,12 @@ class LoggedExchange:
         return any(name.lower() == b"content-type" and _STREAM in value.lower() for name, value in self.response_fields)
 
     @property
-    def request_head(self) -> Head:
+    def request_head(self) -> RequestHead:
         """The head of the request."""
         fields = Fields(_valid_fields(self.fields))
         target = _target(self.url)
         lines = [b"%b %b %b" % (self.method, target, self.version), *(b"%b: %b" % pair for pair in fields), b"", b""]
-        return Head(self.method, target, self.version, fields, None, b"\r\n".join(lines))
+        return RequestHead(self.method, target, self.version, fields, None, b"\r\n".join(lines))
 
     @property
     def response_head(self) -> ResponseHead:
@@ -219,7 +219,7 @@ def _mcp_origin(exchange: LoggedExchange) -> str:
     """Returns the origin of an exchange if its request is JSON-RPC, or seems to be but has no body; or else empty."""
     if exchange.lacks_request_body and exchange.method == b"POST" and speaks_mcp(exchange.request_head, b""):
         return _origin(exchange.url)
-    if exchange.method != b"POST" or SNIFFED not in exchange.request_body:
+    if exchange.method != b"POST" or JSONRPC_NAME not in exchange.request_body:
         return ""
     try:
         value = loads(exchange.request_body)
@@ -260,7 +260,7 @@ def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
         exchange.method == b"GET" and b"event: endpoint" in exchange.response_body[:4096] for exchange in exchanges
     )
     transport: Transport = "legacy-sse" if is_legacy else "http"
-    jsonrpc_bodies = [exchange.request_body for exchange in exchanges if SNIFFED in exchange.request_body]
+    jsonrpc_bodies = [exchange.request_body for exchange in exchanges if JSONRPC_NAME in exchange.request_body]
     observed_start = bool(jsonrpc_bodies) and can_open_conversation(jsonrpc_bodies[0])
     return Case(1, _host(origin), transport, observed_start, tuple(steps), {}, start_ns)
 

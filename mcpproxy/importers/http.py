@@ -15,9 +15,9 @@ from orjson import dumps
 
 from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
-from mcpproxy.recorder.exchange import SNIFFED, ExchangeRecorder
-from mcpproxy.wire.framing import Fields, Malformed, field_of
-from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, Head
+from mcpproxy.recorder.exchange import JSONRPC_NAME, ExchangeRecorder
+from mcpproxy.wire.framing import Fields, Malformed, parse_field
+from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, RequestHead
 from mcpproxy.wire.response import ResponseHead
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _UNLOGGED_STREAM_HEAD: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"co
 """Replaces the head of a stream that was open before the log began."""
 
 
-def request_of(raw: bytes) -> tuple[Head, bytes]:
+def request_of(raw: bytes) -> tuple[RequestHead, bytes]:
     """Parses a request; returns its head and content.
 
     Raises:
@@ -43,7 +43,7 @@ def request_of(raw: bytes) -> tuple[Head, bytes]:
     match = _REQUEST(start)
     if not match:
         raise InvalidLine("expected `METHOD TARGET HTTP/1.1` in the first line of a request")
-    return Head(match[1], match[2], match[3], fields, None, head), body
+    return RequestHead(match[1], match[2], match[3], fields, None, head), body
 
 
 def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
@@ -69,24 +69,24 @@ def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
         )
     start, *lines = [line.removesuffix(b"\r") for line in raw[: end.start()].split(b"\n")]
     try:
-        return start, Fields([field_of(line) for line in lines]), raw[: end.end()], raw[end.end() :]
+        return start, Fields([parse_field(line) for line in lines]), raw[: end.end()], raw[end.end() :]
     except Malformed as error:
         raise InvalidLine(f"{error.reason}: expected `name: value`") from None
 
 
-def is_metadata(head: Head) -> bool:
+def is_metadata(head: RequestHead) -> bool:
     """Whether a request asks for a document that describes the server."""
     return head.target.startswith(_WELL_KNOWN)
 
 
-def speaks_mcp(head: Head, body: bytes) -> bool:
+def speaks_mcp(head: RequestHead, body: bytes) -> bool:
     """Whether a request goes to the server's endpoint, judging by the request alone."""
     if is_metadata(head):
         return False
-    return SNIFFED in body or any(_STREAM in value.lower() for value in head.headers.values_of(b"accept"))
+    return JSONRPC_NAME in body or any(_STREAM in value.lower() for value in head.headers.values_of(b"accept"))
 
 
-def path_of(head: Head) -> bytes:
+def path_of(head: RequestHead) -> bytes:
     """Returns the target of a request without its query."""
     return head.target.partition(b"?")[0]
 
@@ -107,7 +107,7 @@ class Exchanges:
         self._exchanges: dict[int, _Exchange] = {}
 
     def add_request(
-        self, number: int, head: Head, body: bytes, peer: str, *, lacks_body: bool = False
+        self, number: int, head: RequestHead, body: bytes, peer: str, *, lacks_body: bool = False
     ) -> list[PendingRecord]:
         """Adds a whole request; returns its records.
 
@@ -125,7 +125,7 @@ class Exchanges:
         exchange.begin_request(head)
         _decode_now(exchange.add_to_request(body) if body else None)
         exchange.end_request()
-        return exchange.connection.take_records()
+        return exchange.log_connection.take_records()
 
     def add_response(
         self, number: int, head: ResponseHead, body: bytes, *, complete: bool, lacks_body: bool = False
@@ -137,7 +137,7 @@ class Exchanges:
         exchange = self._exchange(number)
         if lacks_body and "response" not in exchange.missing:
             exchange.missing.append("response")
-        if head.informational:
+        if head.is_informational:
             return []
         exchange.begin_response(head)
         _decode_now(exchange.add_to_response(body) if body else None)
@@ -145,13 +145,13 @@ class Exchanges:
             exchange.end("complete", None)
         else:
             exchange.record_response()
-        return exchange.connection.take_records()
+        return exchange.log_connection.take_records()
 
     def add_piece(self, number: int, data: bytes) -> list[PendingRecord]:
         """Adds the next piece of a response; returns its records."""
         exchange = self._exchange(number)
         exchange.add_piece(data)
-        return exchange.connection.take_records()
+        return exchange.log_connection.take_records()
 
     def end_exchange(self, number: int, by: str, *, is_cut: bool = False) -> list[PendingRecord]:
         """Ends an exchange whose connection or stream `client` or `server` closed; returns the records.
@@ -164,15 +164,15 @@ class Exchanges:
             return []
         is_cut = is_cut or exchange.is_cut
         exchange.end("complete" if by == "server" and exchange.has_response and not is_cut else by, None)
-        return exchange.connection.take_records()
+        return exchange.log_connection.take_records()
 
     def finish(self) -> list[tuple[int, PendingRecord]]:
         """Ends all unfinished bodies; returns their records, each with the number of its exchange."""
         records = []
         for number, exchange in self._exchanges.items():
-            exchange.connection.at_ns = self.at_ns
+            exchange.log_connection.at_ns = self.at_ns
             exchange.end_body()
-            records += [(number, record) for record in exchange.connection.take_records()]
+            records += [(number, record) for record in exchange.log_connection.take_records()]
         return records
 
     def totals(self) -> dict[str, object]:
@@ -191,7 +191,7 @@ class Exchanges:
                     self._connections_by_peer[peer] = connection
             connection.at_ns = self.at_ns
             exchange = self._exchanges[number] = _Exchange(connection, number)
-        exchange.connection.at_ns = self.at_ns
+        exchange.log_connection.at_ns = self.at_ns
         return exchange
 
 
@@ -256,22 +256,22 @@ class _Exchange(ExchangeRecorder):
     def __init__(self, connection: _Connection, number: int) -> None:
         # The base class uses only what the two classes above provide.
         super().__init__(cast("ConnectionRecorder", connection), number)
-        self.connection = connection
+        self.log_connection = connection
         self.is_request_open = False
         self.is_over = False
         self._times = {}
         if not connection.peer:
-            self._request = b""
+            self._request_members = b""
 
     @property
     def has_response(self) -> bool:
         """Whether the response has begun."""
-        return self._received is not None
+        return self._response_body is not None
 
     @property
     def is_cut(self) -> bool:
         """Whether less of the response has arrived than its head announced."""
-        head, received = self._response_head, self._received
+        head, received = self._response_head, self._response_body
         if head is None or received is None:
             return False
         announced_length = b"".join(head.headers.values_of(b"content-length")[:1])
@@ -281,42 +281,42 @@ class _Exchange(ExchangeRecorder):
             and received.size < int(announced_length)
         )
 
-    def begin_request(self, head: Head) -> None:
+    def begin_request(self, head: RequestHead) -> None:
         """Begins the exchange with the head of its request."""
         self._times["request_head"] = self.connection.at_ns
         super().begin_request(head)
 
     def add_piece(self, data: bytes) -> None:
         """Adds the next piece of the response, which is a stream if its head was not logged."""
-        if self._received is None:
+        if self._response_body is None:
             # The stream is read as if this head had arrived, but the head is not recorded.
             self.begin_response(_UNLOGGED_STREAM_HEAD)
             self.connection.entries.clear()
-            self._response = b""
+            self._response_members = b""
             del self._times["response_head"]
         _decode_now(self.add_to_response(data))
 
     def end_body(self) -> None:
         """Ends a body at the end of the log. A stream may have continued, so its end is not recorded."""
-        if self._received is not None and not self._received.is_stream:
-            self._received.end(whole=False)
+        if self._response_body is not None and not self._response_body.is_stream:
+            self._response_body.end_body(whole=False)
 
     def end(self, by: str, error: str | None) -> None:
         """Ends the exchange. If the log has neither of its heads, only the end of its stream is recorded."""
         self.is_over = True
-        if self._sent is not None or self._response:
+        if self._request_body is not None or self._response_members:
             super().end(by, error)
-        elif self._received is not None:
-            self._received.end(whole=False, ended_by=by)
+        elif self._response_body is not None:
+            self._response_body.end_body(whole=False, ended_by=by)
 
     def is_endpoint(self) -> bool:
         """Whether the path of the request is one at which the server speaks MCP."""
-        endpoints = self.connection.exchanges.endpoints
+        endpoints = self.log_connection.exchanges.endpoints
         return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
 
-    def store_address(self, text: str) -> bool:
+    def store_first_address(self, text: str) -> bool:
         """Stores an address as for live traffic, but never for a POST, whose key is that of its own target."""
-        return self.uri_key is None and super().store_address(text)
+        return self.uri_key is None and super().store_first_address(text)
 
     def flag(self, name: str, where: str) -> None:
         """Does nothing, because there was no recorder to bypass."""

@@ -7,7 +7,7 @@ from captures.envelope import judge, judge_and_read_part
 from captures.loss import PendingRecord
 from captures.record import frame_members, members, part_members, stderr_members
 from captures.verdict import UNJUDGED, Direction
-from mcpproxy.wire.lines import LineSplitter, Piece
+from mcpproxy.wire.lines import LinePiece, LineSplitter
 
 Pipe = Literal["c2s", "s2c", "stderr"]
 
@@ -67,23 +67,25 @@ class Pipes:
         return {**sides, "stderr": {"bytes": stderr_bytes, "recorded": stderr_bytes}}
 
     def _piece_records(
-        self, pipe: Pipe, piece: Piece, *, whole: bool = True, is_partial: bool = False
+        self, pipe: Pipe, piece: LinePiece, *, whole: bool = True, is_partial: bool = False
     ) -> list[PendingRecord]:
         if pipe == "stderr":
             return [PendingRecord("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole))]
         return self._frame_records(pipe, piece, whole=whole, is_partial=is_partial)
 
-    def _frame_records(self, side: Direction, piece: Piece, *, whole: bool, is_partial: bool) -> list[PendingRecord]:
+    def _frame_records(
+        self, side: Direction, piece: LinePiece, *, whole: bool, is_partial: bool
+    ) -> list[PendingRecord]:
         raw, delim = piece.raw, piece.delim
-        self._frames[side] += piece.last
-        if not piece.part:
+        self._frames[side] += piece.is_last
+        if not piece.part_number:
             verdict = judge_and_read_part(raw, side, "line")[0] if is_partial else judge(raw, side, whole=whole)
             middle = frame_members(side, raw, verdict, delim=delim, whole=whole, partial=is_partial)
             return [PendingRecord("frame", middle)]
         self._parts_size[side] += len(raw)
-        records = [PendingRecord("part", part_members(side, piece.part, raw))]
-        if piece.last:
-            parts, self._parts_size[side] = (piece.part, self._parts_size[side]), 0
+        records = [PendingRecord("part", part_members(side, piece.part_number, raw))]
+        if piece.is_last:
+            parts, self._parts_size[side] = (piece.part_number, self._parts_size[side]), 0
             middle = frame_members(side, b"", UNJUDGED, delim=delim, whole=whole, parts=parts, partial=is_partial)
             records.append(PendingRecord("frame", middle))
         return records

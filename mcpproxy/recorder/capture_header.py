@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcpproxy.recorder.machine_name import MachineName
 
 
-class Header:
+class CaptureHeader:
     """The header of every segment of one capture."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Header:
     ) -> None:
         """Composes the members: `fields`, which depend on the transport, and those common to all captures."""
         name, is_chosen = machine or (None, False)
-        self._capture = os.urandom(16).hex()
+        self._capture_id = os.urandom(16).hex()
         self._transport = transport
         self._fields = fields | {
             "observed_start": True,
@@ -46,11 +46,11 @@ class Header:
             "opt_outs": opt_outs,
         }
 
-    def middle(self, segment: int) -> bytes:
+    def segment_members(self, segment: int) -> bytes:
         """Returns the members of the header of a segment."""
         segment_fields = {
             "format": FORMAT_VERSION,
-            "capture": self._capture,
+            "capture": self._capture_id,
             "segment": segment,
             "transport": self._transport,
         }

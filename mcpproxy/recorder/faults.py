@@ -31,7 +31,7 @@ class UnrecordedTraffic:
         self.bytes += len(data)
 
 
-class Faults:
+class FaultReporter:
     """Reports and counts the faults in one recording."""
 
     def __init__(self, writer: Writer, tell: Callable[[str], None]) -> None:
@@ -41,37 +41,37 @@ class Faults:
             writer: the writer of the capture.
             tell: shows one line to the user.
         """
-        self.missed: dict[Direction | None, UnrecordedTraffic] = {
+        self.unrecorded_traffic: dict[Direction | None, UnrecordedTraffic] = {
             C2S: UnrecordedTraffic(),
             S2C: UnrecordedTraffic(),
             None: UnrecordedTraffic(),
         }
         """The traffic that was not recorded, by direction; the key None is the server's stderr."""
         self._writer = writer
-        self._tell = tell
+        self._say = tell
         self._has_reported = self._has_reported_event = False
 
-    def in_verdict(self, error: Exception) -> None:
+    def on_verdict_fault(self, error: Exception) -> None:
         """Reports, once, that a frame is recorded without a verdict."""
         if not self._has_reported:
             self._has_reported = True
-            self._tell(
+            self._say(
                 f"a fault in mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded"
             )
 
-    def in_event(self, error: Exception) -> None:
+    def on_event_fault(self, error: Exception) -> None:
         """Reports, once, that an event or the end of the session is not recorded; the guard completes the capture."""
         if not self._has_reported_event:
             self._has_reported_event = True
-            self._tell(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
+            self._say(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
 
-    def in_recording(self, stream: str, error: Exception) -> None:
+    def on_recording_fault(self, stream: str, error: Exception) -> None:
         """Reports, also in the capture, that the recording of a stream has ended."""
-        self._tell(f"a fault in mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic continues")
+        self._say(f"a fault in mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic continues")
         self._writer.post(PendingRecord("gap", members(reason="fault")))
 
-    def write_off(self) -> None:
+    def write_off_traffic(self) -> None:
         """Counts the missed traffic as lost; the last step before the capture is closed."""
-        for direction, traffic in self.missed.items():
+        for direction, traffic in self.unrecorded_traffic.items():
             if traffic.frames or traffic.bytes:
                 self._writer.count_loss(Loss.of_fault(direction, traffic.frames, traffic.bytes))

@@ -11,28 +11,28 @@ from typing import Any, Final
 
 from orjson import dumps
 
-Hash = Callable[[bytes], str]
+HashSecret = Callable[[bytes], str]
 """Returns the replacement for a secret."""
-Clean = Callable[[bytes], str]
+CleanAddress = Callable[[bytes], str]
 """Returns an address without anything that could be secret."""
 
-REMEMBERED: Final = 4096
-REMEMBERED_BYTES: Final = 512
+MAX_CACHED_LINES: Final = 4096
+MAX_CACHED_VALUE_BYTES: Final = 512
 """The maximum number of cached header lines, and the maximum length of their values."""
 
-_KEPT: Final = frozenset(
+_KEPT_FIELDS: Final = frozenset(
     b"accept accept-encoding accept-language accept-ranges age allow alt-svc cache-control connection content-encoding "
     b"content-language content-length content-range content-type date expect expires host keep-alive last-modified "
     b"mcp-protocol-version mcp-method mcp-name pragma retry-after server te trailer transfer-encoding upgrade "
     b"user-agent vary via x-accel-buffering x-content-type-options".split()
 )
-_SAID: Final = frozenset({b"mcp-name", b"mcp-method"})
-_SAID_FAMILY: Final = b"mcp-param-"
-_KEPT_FAMILIES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
-ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer", b"origin"})
+_FIELDS_FROM_BODY: Final = frozenset({b"mcp-name", b"mcp-method"})
+_PREFIX_FROM_BODY: Final = b"mcp-param-"
+_KEPT_PREFIXES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
+ADDRESS_FIELDS: Final = frozenset({b"location", b"content-location", b"referer", b"origin"})
 """The fields whose values are URLs."""
-_CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
-_CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
+_CHALLENGE_FIELDS: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
+_CREDENTIAL_FIELDS: Final = frozenset({b"authorization", b"proxy-authorization"})
 _SCHEME: Final = re.compile(rb"(?i)(?:bearer|basic|digest|dpop|negotiate) (?=.)").match
 """Matches a scheme at the beginning of a credential; with any other first word, that word may be the secret."""
 _PARAMETER: Final = rb"[\w.-]++ *= *(?:[\w.-]++|\"[^\"]*+\")"
@@ -49,34 +49,34 @@ MAX_DOCUMENT_DEPTH: Final = 50
 class FieldRedactor:
     """Redacts header lists for records, and caches the lines, because a client sends the same lines all day."""
 
-    def __init__(self, hashed: Hash, clean: Clean) -> None:
+    def __init__(self, hashed: HashSecret, clean: CleanAddress) -> None:
         self._hash = hashed
         self._clean = clean
         self._cache: dict[tuple[bytes, bytes], bytes] = {}
 
     def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Returns a header list as JSON, `[[name, value], …]`, with order, case and duplicates preserved."""
-        return b"[%b]" % b",".join([self._cache.get(field) or self._make(field) for field in fields])
+        return b"[%b]" % b",".join([self._cache.get(field) or self._redacted_line(field) for field in fields])
 
-    def _make(self, field: tuple[bytes, bytes]) -> bytes:
+    def _redacted_line(self, field: tuple[bytes, bytes]) -> bytes:
         name, value = field
-        line = dumps([_text(name), self._value(name.lower(), value)])
-        if len(value) <= REMEMBERED_BYTES:
-            if len(self._cache) >= REMEMBERED:
+        line = dumps([_text(name), self._redacted_value(name.lower(), value)])
+        if len(value) <= MAX_CACHED_VALUE_BYTES:
+            if len(self._cache) >= MAX_CACHED_LINES:
                 self._cache.clear()
             self._cache[field] = line
         return line
 
-    def _value(self, name: bytes, value: bytes) -> str:
+    def _redacted_value(self, name: bytes, value: bytes) -> str:
         if not value or is_kept(name):
             # The body contains these values in plain text anyway.
-            is_in_body = name in _SAID or name.startswith(_SAID_FAMILY)
+            is_in_body = name in _FIELDS_FROM_BODY or name.startswith(_PREFIX_FROM_BODY)
             return _text(value if is_in_body or b"://" not in value else _URL(self._cleaned, value))
-        if name in ADDRESSES:
+        if name in ADDRESS_FIELDS:
             return _text(value) if value == b"null" else self._clean(value)
-        if name in _CHALLENGES and _OPEN_CHALLENGE(value):
+        if name in _CHALLENGE_FIELDS and _OPEN_CHALLENGE(value):
             return _text(_QUOTED(self._cleaned_if_address, value))
-        if name in _CREDENTIALS and (scheme := _SCHEME(value)):
+        if name in _CREDENTIAL_FIELDS and (scheme := _SCHEME(value)):
             return _text(scheme[0]) + self._hash(value[scheme.end() :])
         return self._hash(value)
 
@@ -95,10 +95,10 @@ def is_kept(name: bytes) -> bool:
     Args:
         name: the name of the field in lower case.
     """
-    return name in _KEPT or name.startswith(_KEPT_FAMILIES)
+    return name in _KEPT_FIELDS or name.startswith(_KEPT_PREFIXES)
 
 
-def clean_document(value: Any, clean: Clean, depth: int = 0) -> Any:
+def clean_document(value: Any, clean: CleanAddress, depth: int = 0) -> Any:
     """Returns a parsed JSON document with every URL cleaned; containers that are nested too deeply become None."""
     if isinstance(value, str):
         raw = value.encode()

@@ -15,7 +15,7 @@ MachineName = tuple[str, bool]
 """A name, and whether the user chose it. A chosen name may be shown; a host name may identify a person."""
 
 MAX_MACHINE_NAME_CHARS: Final = 64
-VARIABLE: Final = "MCPPROXY_MACHINE"
+MACHINE_VARIABLE: Final = "MCPPROXY_MACHINE"
 
 
 def machine_name(option: str = "") -> MachineName | None:
@@ -28,14 +28,14 @@ def machine_name(option: str = "") -> MachineName | None:
         ValueError: the name from the option, or else from the environment variable, is not 1 to 64 printable
             characters, or is blank.
     """
-    for source, name in (("--machine", option), (VARIABLE, os.environ.get(VARIABLE, ""))):
+    for source, name in (("--machine", option), (MACHINE_VARIABLE, os.environ.get(MACHINE_VARIABLE, ""))):
         if name:
-            return checked(name, source), True
+            return checked_name(name, source), True
     host = "".join([char for char in os.uname().nodename if char.isprintable()])[:MAX_MACHINE_NAME_CHARS]
     return (host, False) if host else None
 
 
-def checked(name: str, source: str) -> str:
+def checked_name(name: str, source: str) -> str:
     """Returns a name that the user chose if it is valid.
 
     Raises:

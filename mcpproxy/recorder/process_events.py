@@ -8,13 +8,13 @@ from captures.record import members
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from captures.writer import Writer
-    from mcpproxy.recorder.faults import Faults
+    from mcpproxy.recorder.faults import FaultReporter
 
 
 class ProcessEvents:
     """Records the events of one server process."""
 
-    def __init__(self, writer: Writer, faults: Faults) -> None:
+    def __init__(self, writer: Writer, faults: FaultReporter) -> None:
         """Starts without events.
 
         Args:
@@ -27,31 +27,31 @@ class ProcessEvents:
     def spawned(self, pid: int, start: str | None) -> None:
         """Records that the server was started."""
         start_value = int(start) if start and start.isdigit() else start
-        self._post("process", members(event="spawned", pid=pid, start=start_value))
+        self._post_record("process", members(event="spawned", pid=pid, start=start_value))
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
         """Records a signal that mcpproxy received."""
         origin = "terminal" if from_terminal else "process"
-        self._post("signal", members(event="received", name=signal_name(signum), origin=origin))
+        self._post_record("signal", members(event="received", name=signal_name(signum), origin=origin))
 
     def sent(self, signum: int, reason: str, pids: list[int]) -> None:
         """Records a signal that mcpproxy sent."""
-        self._post("signal", members(event="sent", name=signal_name(signum), reason=reason, pids=pids))
+        self._post_record("signal", members(event="sent", name=signal_name(signum), reason=reason, pids=pids))
 
-    def _post(self, kind: str, middle: bytes) -> None:
+    def _post_record(self, kind: str, middle: bytes) -> None:
         """Queues the record of an event, because the thread that receives signals must never wait for the disk."""
         try:
             self.writer.post(PendingRecord(kind, middle))
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose a record, but never ends the session
-            self.faults.in_event(error)
+            self.faults.on_event_fault(error)
 
 
-def launch_failure(code: int) -> PendingRecord:
+def launch_failure_record(code: int) -> PendingRecord:
     """Returns the record of a command that could not be run because of this errno."""
     return PendingRecord("process", members(event="failed", errno=error_name(code)))
 
 
-def process_end(status: int | None, signum: int | None) -> PendingRecord:
+def process_end_record(status: int | None, signum: int | None) -> PendingRecord:
     """Returns the record of the server's end, with its exit status or the signal that ended it."""
     return PendingRecord("process", members(event="ended", status=status, signal=signal_name(signum)))
 

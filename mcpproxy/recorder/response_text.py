@@ -25,29 +25,31 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 from orjson import JSONDecodeError, dumps, loads
 
 from captures.redact import PREFIX
-from mcpproxy.recorder.header_redaction import ADDRESSES, MAX_DOCUMENT_DEPTH, Clean, Hash, is_kept
+from mcpproxy.recorder.header_redaction import ADDRESS_FIELDS, MAX_DOCUMENT_DEPTH, CleanAddress, HashSecret, is_kept
 from mcpproxy.wire.framing import Fields
 
 MAX_BODY_TEXT_BYTES: Final = 64 << 10
 OAUTH_MEMBERS: Final = ("error", "error_description", "error_uri")
 """The members of an OAuth error that are meant for people (RFC 6749 §5.2, RFC 6750 §3)."""
 MAX_OAUTH_MEMBER_CHARS: Final = 2048
-SHORTEST_SECRET: Final = 4
+MIN_SECRET_BYTES: Final = 4
 """Shorter values are not replaced: they are parts of ordinary words, and replacing those would make a page unreadable.
 """
-SHORTEST_VALUE: Final = 6
+MIN_VALUE_BYTES: Final = 6
 """The same minimum for values in queries and paths, which need not be credentials, such as `true`."""
-SHORTEST_FIELD: Final = 8
+MIN_FIELD_BYTES: Final = 8
 """The same minimum for fields that usually contain no credential, such as `http` in `X-Forwarded-Proto`."""
 MAX_SECRET_SPELLINGS: Final = 256
 """If secrets have more spellings than this, no text is kept, because the search would take too long."""
-_TEXT: Final = re.compile(rb"(?i)\s*(?:text/(?!event-stream)|application/(?:[\w.-]*\+)?(?:json|xml)|$)").match
+_TEXT_MEDIA_TYPE: Final = re.compile(
+    rb"(?i)\s*(?:text/(?!event-stream)|application/(?:[\w.-]*\+)?(?:json|xml)|$)"
+).match
 _CHARSET: Final = re.compile(
     rb'(?i);\s*charset\s*=\s*"?(utf-?(?:8|16(?:[lb]e)?)|us-ascii|iso-8859-\d{1,2}|latin-?1|windows-\d{3,4}|shift_jis'
     rb"|euc-(?:jp|kr)|gb(?:2312|k|18030)|big5|koi8-[ru])(?![\w-])"
 ).search
 """Python has other codecs, but some do not decode text, and some take quadratic time."""
-_BEARER: Final = re.compile(
+_BEARER_TOKEN: Final = re.compile(
     r"(?i)\b(bearer(?:[\s:=+\"'`]|%20|&\w{2,6};|&#\d{2,3};|\\{1,8}[nt\"]){1,8})([^\s\"'<>&,;]++)"
 )
 _ODD_WORD: Final = re.compile(r"hmac:[0-9a-f]{16}(?![0-9a-f])|[A-Za-z0-9]{6,}+")
@@ -58,32 +60,34 @@ MAX_NUMBER_DIGITS: Final = 7
 MAX_SECRET_PLACES: Final = 4096
 """If secrets occur in more places than this, no text is kept."""
 _LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
-_COOKIES: Final = frozenset({b"cookie", b"set-cookie"})
-_CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
-_GIVEN_OUT: Final = frozenset({b"set-cookie", b"mcp-session-id"})
+_COOKIE_FIELDS: Final = frozenset({b"cookie", b"set-cookie"})
+_CREDENTIAL_FIELDS: Final = frozenset({b"authorization", b"proxy-authorization"})
+_ISSUING_FIELDS: Final = frozenset({b"set-cookie", b"mcp-session-id"})
 """The fields of responses that issue credentials; other fields that are left out are not secret, only not needed."""
 _SECRET_NAME: Final = re.compile(
     r"(?i)token|secret|passw|pwd|auth[_-]?key|api[_-]?key|access[_-]?key|private[_-]?key|credential|authori[sz]ation"
     r"|cookie|signature|session[_-]?id|assertion|verifier"
 ).search
 _PLAIN_NAMES: Final = frozenset({"token_type", "token_endpoint", "authorization_endpoint", "authorization_servers"})
-_NAME: Final = re.compile(r'"((?:[^"\\\n]|\\.){1,200}+)"\s*+:\s*+')
-_VALUE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|\[\s*+\]|\{\s*+\}|[\[{](?s:.*)|[^\s,}\]"]*+')
+_MEMBER_NAME: Final = re.compile(r'"((?:[^"\\\n]|\\.){1,200}+)"\s*+:\s*+')
+_MEMBER_VALUE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|\[\s*+\]|\{\s*+\}|[\[{](?s:.*)|[^\s,}\]"]*+')
 """Matches the value of a member in JSON that cannot be parsed; if it is not a scalar, the rest of the text."""
-_SAYS_NOTHING: Final = re.compile(r'null|true|false|\d{1,6}|""|\[\s*+\]|\{\s*+\}|"hmac:[^"]*+"|').fullmatch
+_TRIVIAL_VALUE: Final = re.compile(r'null|true|false|\d{1,6}|""|\[\s*+\]|\{\s*+\}|"hmac:[^"]*+"|').fullmatch
 _QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&#0{0,4}(?:34|39);)"
 _QUOTED_MEMBER: Final = re.compile(
     rf"({_QUOTE}([\w.-]{{1,200}}+){_QUOTE}\s{{0,8}}[:=]\s{{0,8}}{_QUOTE})((?:(?!{_QUOTE}).){{1,8192}}+)"
 )
 """Matches a member of JSON within a JSON string or an HTML page, or in another notation."""
-_ASSIGNED: Final = re.compile(r"(?<![\w-])(([\w-]{1,100}+)=)([^\s&\"'<>;,]++)")
+_ASSIGNMENT: Final = re.compile(r"(?<![\w-])(([\w-]{1,100}+)=)([^\s&\"'<>;,]++)")
 _ESCAPE: Final = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
 
 
-class Cleaner:
+class TextCleaner:
     """Replaces credentials in the text of the responses to one request."""
 
-    def __init__(self, target: bytes, request: Fields, response: Fields, hashed: Hash | None, clean: Clean) -> None:
+    def __init__(
+        self, target: bytes, request: Fields, response: Fields, hashed: HashSecret | None, clean: CleanAddress
+    ) -> None:
         """Collects the secrets of an exchange.
 
         Args:
@@ -96,37 +100,37 @@ class Cleaner:
         self._hash, self._clean = hashed, clean
         self._secrets: list[bytes] = []
         """The spellings of the secrets, in lower case, longest first."""
-        self._longest = 0
+        self._longest_bytes = 0
         """The length of the longest spelling, in bytes."""
-        self._has_too_many = False
+        self._has_too_many_secrets = False
         if hashed is not None:
-            self._find(target, request, response, clean)
+            self._collect_secrets(target, request, response, clean)
 
-    def _find(self, target: bytes, request: Fields, response: Fields, clean: Clean) -> None:
-        secrets = dict.fromkeys(_of_target(target, clean))
+    def _collect_secrets(self, target: bytes, request: Fields, response: Fields, clean: CleanAddress) -> None:
+        secrets = dict.fromkeys(_secrets_of_target(target, clean))
         request_fields = [(name.lower(), value) for name, value in request]
         response_fields = [(name.lower(), value) for name, value in response]
         for name, value in request_fields:
-            if name in ADDRESSES:
-                secrets.update(dict.fromkeys(_of_target(_after_host(value), clean)))
+            if name in ADDRESS_FIELDS:
+                secrets.update(dict.fromkeys(_secrets_of_target(_after_host(value), clean)))
             elif not is_kept(name):
-                secrets.update(dict.fromkeys(_of_field(name, value)))
+                secrets.update(dict.fromkeys(_secrets_of_field(name, value)))
         for name, value in response_fields:
-            if name in ADDRESSES:
-                secrets.update(dict.fromkeys(_of_target(_after_host(value), clean)))
-            elif name in _GIVEN_OUT or _is_secret(_plain(name)):
-                secrets.update(dict.fromkeys(_of_field(name, value)))
+            if name in ADDRESS_FIELDS:
+                secrets.update(dict.fromkeys(_secrets_of_target(_after_host(value), clean)))
+            elif name in _ISSUING_FIELDS or _is_secret_name(_text_of(name)):
+                secrets.update(dict.fromkeys(_secrets_of_field(name, value)))
         if len(secrets) > MAX_SECRET_SPELLINGS:
-            self._has_too_many = True
+            self._has_too_many_secrets = True
             return
         spellings = dict.fromkeys(
-            spelling for secret in secrets for spelling in _spellings(secret) if len(spelling) >= SHORTEST_SECRET
+            spelling for secret in secrets for spelling in _spellings(secret) if len(spelling) >= MIN_SECRET_BYTES
         )
         self._secrets = sorted(spellings, key=len, reverse=True)
-        self._longest = len(self._secrets[0]) if spellings else 0
-        self._has_too_many = len(spellings) > MAX_SECRET_SPELLINGS
+        self._longest_bytes = len(self._secrets[0]) if spellings else 0
+        self._has_too_many_secrets = len(spellings) > MAX_SECRET_SPELLINGS
 
-    def text(self, text: str) -> str:
+    def cleaned_text(self, text: str) -> str:
         """Returns a text without the credentials that can be recognised in any text; empty if they are too many."""
         hash_secret = self._hash
         if hash_secret is None:
@@ -135,20 +139,22 @@ class Cleaner:
         # Separate searches are many times faster than one pattern for all secrets, and other traffic waits for them.
         lower_text = raw.lower()
         secret_spans = list(
-            islice((span for secret in self._secrets for span in _places(lower_text, secret)), MAX_SECRET_PLACES + 1)
+            islice(
+                (span for secret in self._secrets for span in _spans_of_word(lower_text, secret)), MAX_SECRET_PLACES + 1
+            )
         )
         if len(secret_spans) > MAX_SECRET_PLACES:
             return ""
         pieces, copied_to = list[bytes](), 0
-        for start, end in _apart(secret_spans):
+        for start, end in _merged_spans(secret_spans):
             pieces += (raw[copied_to:start], hash_secret(raw[start:end]).encode())
             copied_to = end
         text = b"".join((*pieces, raw[copied_to:])).decode("utf-8", "replace")
         if b"bearer" in lower_text:
-            text = _BEARER.sub(partial(_without_token, hash_secret), text)
+            text = _BEARER_TOKEN.sub(partial(_without_token, hash_secret), text)
         return _ODD_WORD.sub(partial(_without_odd_word, hash_secret), text)
 
-    def body(self, body: bytes, media_type: bytes, *, is_cut: bool = False) -> str | None:
+    def cleaned_body(self, body: bytes, media_type: bytes, *, is_cut: bool = False) -> str | None:
         """Returns the text of a body, or of its beginning, without credentials, or None if the body is not text.
 
         Args:
@@ -156,25 +162,25 @@ class Cleaner:
             media_type: the whole value of `Content-Type`; empty if there is none.
             is_cut: whether the end of the body is missing.
         """
-        if not _TEXT(media_type) or self._has_too_many:
+        if not _TEXT_MEDIA_TYPE(media_type) or self._has_too_many_secrets:
             return None
-        text = _decoded(body[:MAX_BODY_TEXT_BYTES], media_type)
+        text = _decoded_text(body[:MAX_BODY_TEXT_BYTES], media_type)
         if text is None or self._hash is None:
             return text
         is_cut = is_cut or len(body) > MAX_BODY_TEXT_BYTES
-        document = None if is_cut else _document(body)
-        if document is not None and (cleaned_document := _cleaned(document, self._hash)) != document:
+        document = None if is_cut else _parsed_document(body)
+        if document is not None and (cleaned_document := _cleaned_document(document, self._hash)) != document:
             # The text is rewritten only if the document contains a secret.
             text = dumps(cleaned_document).decode()
         # The text is searched, too, because the parser drops duplicate members, and strings may contain JSON.
-        text = self.text(_without_members(text, self._hash))
-        if self._is_spelt_in(text):
+        text = self.cleaned_text(_without_members(text, self._hash))
+        if self._contains_secret(text):
             return None
         # A secret at the cut would not be recognised, so as many bytes as the longest secret has are dropped.
-        text = text[: -self._longest] if is_cut and self._longest else text
+        text = text[: -self._longest_bytes] if is_cut and self._longest_bytes else text
         return text[:MAX_BODY_TEXT_BYTES] or None
 
-    def _is_spelt_in(self, text: str) -> bool:
+    def _contains_secret(self, text: str) -> bool:
         """Returns whether a text still contains a secret in a spelling that was not replaced."""
         decoded_texts = [html.unescape(_LONG_ENTITY.sub("", text))] if "&" in text else []
         decoded_texts += [unquote(text)] if "%" in text else []
@@ -182,9 +188,9 @@ class Cleaner:
         lower_texts = [decoded_text.encode("utf-8", "replace").lower() for decoded_text in decoded_texts]
         return any(secret in decoded_text for decoded_text in lower_texts for secret in self._secrets)
 
-    def oauth_error(self, body: bytes) -> dict[str, str] | None:
+    def oauth_error_members(self, body: bytes) -> dict[str, str] | None:
         """Returns the members of an OAuth error that are meant for people, or None if the body is not such an error."""
-        document = None if self._has_too_many else _document(body)
+        document = None if self._has_too_many_secrets else _parsed_document(body)
         if not isinstance(document, dict) or not isinstance(document.get("error"), str):
             return None
         members = {
@@ -195,26 +201,26 @@ class Cleaner:
         if "error_uri" in members:
             members["error_uri"] = self._clean(members["error_uri"].encode())
         if self._hash is not None:
-            members = {name: self.text(_without_members(value, self._hash)) for name, value in members.items()}
-        return {name: value for name, value in members.items() if not self._is_spelt_in(value)}
+            members = {name: self.cleaned_text(_without_members(value, self._hash)) for name, value in members.items()}
+        return {name: value for name, value in members.items() if not self._contains_secret(value)}
 
 
-def _without_members(text: str, hash_secret: Hash) -> str:
+def _without_members(text: str, hash_secret: HashSecret) -> str:
     """Returns a text with hashes in place of the values of members whose names suggest secrets."""
     pieces, copied_to = list[str](), 0
-    for name in _NAME.finditer(text):
-        value = _VALUE.match(text, name.end())
-        if name.start() < copied_to or value is None or not _is_secret(name[1]) or _SAYS_NOTHING(value[0]):
+    for name in _MEMBER_NAME.finditer(text):
+        value = _MEMBER_VALUE.match(text, name.end())
+        if name.start() < copied_to or value is None or not _is_secret_name(name[1]) or _TRIVIAL_VALUE(value[0]):
             continue
         pieces += (text[copied_to : name.end()], f'"{hash_secret(value[0].encode("utf-8", "replace"))}"')
         copied_to = value.end()
     text = "".join((*pieces, text[copied_to:]))
-    for pattern in (_QUOTED_MEMBER, _ASSIGNED):
+    for pattern in (_QUOTED_MEMBER, _ASSIGNMENT):
         text = pattern.sub(partial(_without_value, hash_secret), text)
     return text
 
 
-def _without_token(hash_secret: Hash, match: re.Match[str]) -> str:
+def _without_token(hash_secret: HashSecret, match: re.Match[str]) -> str:
     word = match[2].strip(".:!?)")
     is_word = word.isalpha() and word.islower() and len(word) <= MAX_WORD_CHARS
     return (
@@ -222,41 +228,43 @@ def _without_token(hash_secret: Hash, match: re.Match[str]) -> str:
     )
 
 
-def _without_odd_word(hash_secret: Hash, match: re.Match[str]) -> str:
+def _without_odd_word(hash_secret: HashSecret, match: re.Match[str]) -> str:
     word = match[0]
     if word.startswith(PREFIX) or (word.isalpha() and len(word) <= MAX_WORD_CHARS):
         return word
     return word if word.isdigit() and len(word) <= MAX_NUMBER_DIGITS else hash_secret(word.encode())
 
 
-def _without_value(hash_secret: Hash, match: re.Match[str]) -> str:
+def _without_value(hash_secret: HashSecret, match: re.Match[str]) -> str:
     is_tag = match[3].startswith(PREFIX)
     return (
-        match[1] + hash_secret(match[3].encode("utf-8", "replace")) if _is_secret(match[2]) and not is_tag else match[0]
+        match[1] + hash_secret(match[3].encode("utf-8", "replace"))
+        if _is_secret_name(match[2]) and not is_tag
+        else match[0]
     )
 
 
-def _cleaned(value: Any, hash_secret: Hash, depth: int = 0) -> Any:
+def _cleaned_document(value: Any, hash_secret: HashSecret, depth: int = 0) -> Any:
     """Returns a document with hashes in place of secret members; containers nested too deeply become None."""
     if not isinstance(value, (dict, list)):
         return value
     if depth > MAX_DOCUMENT_DEPTH:
         return None
     if isinstance(value, list):
-        return [_cleaned(item, hash_secret, depth + 1) for item in value]
+        return [_cleaned_document(item, hash_secret, depth + 1) for item in value]
     return {
-        name: _tag(item, hash_secret)
-        if _is_secret(name) and not _is_nothing(item)
-        else _cleaned(item, hash_secret, depth + 1)
+        name: _value_hash(item, hash_secret)
+        if _is_secret_name(name) and not _is_trivial(item)
+        else _cleaned_document(item, hash_secret, depth + 1)
         for name, item in value.items()
     }
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_trivial(value: Any) -> bool:
     return not value or value is True or (isinstance(value, int) and abs(value) < 10**6)
 
 
-def _tag(value: Any, hash_secret: Hash) -> str:
+def _value_hash(value: Any, hash_secret: HashSecret) -> str:
     if isinstance(value, str):
         return hash_secret(value.encode("utf-8", "replace"))
     try:
@@ -265,11 +273,11 @@ def _tag(value: Any, hash_secret: Hash) -> str:
         return hash_secret(b"")
 
 
-def _is_secret(name: str) -> bool:
+def _is_secret_name(name: str) -> bool:
     return name not in _PLAIN_NAMES and _SECRET_NAME(name) is not None
 
 
-def _decoded(body: bytes, media_type: bytes) -> str | None:
+def _decoded_text(body: bytes, media_type: bytes) -> str | None:
     charset = _CHARSET(media_type)
     try:
         text = body.decode(charset[1].decode() if charset else "utf-8", "replace")
@@ -280,7 +288,7 @@ def _decoded(body: bytes, media_type: bytes) -> str | None:
     return text if text.strip() and odd_chars * 10 < len(text) else None
 
 
-def _document(body: bytes) -> Any:
+def _parsed_document(body: bytes) -> Any:
     """Returns a parsed JSON object or array, or None for anything else."""
     try:
         document = loads(body) if body.lstrip()[:1] in (b"{", b"[") else None
@@ -289,19 +297,19 @@ def _document(body: bytes) -> Any:
     return document
 
 
-def _of_target(target: bytes, clean: Clean) -> Iterator[bytes]:
+def _secrets_of_target(target: bytes, clean: CleanAddress) -> Iterator[bytes]:
     path, _, query = target.partition(b"?")
     for segment in path.split(b"/"):
-        if len(segment) >= SHORTEST_VALUE and clean(b"/" + segment) != "/" + _plain(segment):
+        if len(segment) >= MIN_VALUE_BYTES and clean(b"/" + segment) != "/" + _text_of(segment):
             yield segment
     for word in query.split(b"&"):
         name, _, value = word.partition(b"=")
-        min_length = SHORTEST_SECRET if _is_secret(_plain(name)) else SHORTEST_VALUE
-        if len(value or word) >= min_length and clean(b"?" + word) != "?" + _plain(word):
+        min_length = MIN_SECRET_BYTES if _is_secret_name(_text_of(name)) else MIN_VALUE_BYTES
+        if len(value or word) >= min_length and clean(b"?" + word) != "?" + _text_of(word):
             yield value or word
 
 
-def _plain(raw: bytes) -> str:
+def _text_of(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
@@ -310,17 +318,17 @@ def _after_host(address: bytes) -> bytes:
     return b"/" + host_and_path.partition(b"/")[2] if separator else address
 
 
-def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
+def _secrets_of_field(name: bytes, value: bytes) -> Iterator[bytes]:
     value = value.strip()
     if not value:
         return
-    if name in _COOKIES:
+    if name in _COOKIE_FIELDS:
         for part in value.split(b";")[: 1 if name == b"set-cookie" else None]:
             yield (part.partition(b"=")[2] or part).strip(b'" ')
         return
     scheme, *credentials = value.split(None, 1)
     credential = b"".join(credentials)
-    if name in _CREDENTIALS and credential:
+    if name in _CREDENTIAL_FIELDS and credential:
         yield credential.strip()
         if scheme.lower() == b"basic":
             try:
@@ -330,10 +338,14 @@ def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
             yield user_and_password
             user, _, password = user_and_password.partition(b":")
             yield password
-            if len(user) >= SHORTEST_FIELD or not password:
+            if len(user) >= MIN_FIELD_BYTES or not password:
                 yield user
         return
-    min_length = SHORTEST_SECRET if name in _CREDENTIALS | _GIVEN_OUT or _is_secret(_plain(name)) else SHORTEST_FIELD
+    min_length = (
+        MIN_SECRET_BYTES
+        if name in _CREDENTIAL_FIELDS | _ISSUING_FIELDS or _is_secret_name(_text_of(name))
+        else MIN_FIELD_BYTES
+    )
     for part in dict.fromkeys((value, *value.split(b","))):
         if len(part.strip()) >= min_length:
             yield part.strip()
@@ -347,14 +359,14 @@ def _spellings(secret: bytes) -> Iterator[bytes]:
             yield spelling.encode().lower()
 
 
-def _places(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
+def _spans_of_word(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
     start = text.find(word)
     while start >= 0:
         yield start, start + len(word)
         start = text.find(word, start + len(word))
 
 
-def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merged_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Returns the spans in order, with overlapping ones merged."""
     merged = list[tuple[int, int]]()
     for start, end in sorted(spans):

@@ -8,7 +8,7 @@ from mcpproxy.recorder.process_events import ProcessEvents
 from mcpproxy.recorder.stderr_tap import StderrTap
 
 
-class ServedProcess(ProcessEvents):
+class ServedProcessEvents(ProcessEvents):
     """Records a server's process alongside its traffic; it is also the observer of the relay that runs the server."""
 
     def __init__(self, recorder: HttpRecorder, on_running: Callable[[], None]) -> None:
@@ -38,7 +38,7 @@ class ServedProcess(ProcessEvents):
         try:
             self.writer.degrade()
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose records, but never ends the session
-            self.faults.in_event(error)
+            self.faults.on_event_fault(error)
 
     def rest(self) -> list[PendingRecord]:
         """Returns the record of the last line of the output if it has no line break."""
@@ -51,4 +51,4 @@ class ServedProcess(ProcessEvents):
     @property
     def totals(self) -> dict[str, object]:
         """The totals of the output, for the close record."""
-        return {"stderr": {"bytes": self.output.bytes, "recorded": self.output.recorded}}
+        return {"stderr": {"bytes": self.output.bytes, "recorded": self.output.recorded_bytes}}

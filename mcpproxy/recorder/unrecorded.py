@@ -29,7 +29,7 @@ _PREFIX: Final = "unrecorded-"
 _MAX_REASON_CHARS: Final = 4096
 
 
-class Note(NamedTuple):
+class UnrecordedNote(NamedTuple):
     """A note about a server that is running without a capture. All texts are untrusted."""
 
     pid: int
@@ -91,16 +91,16 @@ class NullObserver:
         """Does nothing, because no tap can hang."""
 
 
-_numbers = count()
+_note_numbers = count()
 """Numbers the notes of this process: `up` writes one for each of its servers that is not recorded."""
 
 
 @contextmanager
-def noted(name: str, why: str) -> Iterator[None]:
+def keep_note(name: str, why: str) -> Iterator[None]:
     """Keeps a note about this process, if it can be written."""
     path = None
     with suppress(Exception):  # a failure here must not keep the server from its client
-        path = _write(Note(os.getpid(), name, time.time_ns(), why))
+        path = _write_note(UnrecordedNote(os.getpid(), name, time.time_ns(), why))
     try:
         yield
     finally:
@@ -109,7 +109,7 @@ def noted(name: str, why: str) -> Iterator[None]:
                 os.unlink(path)
 
 
-def notes() -> Iterator[Note]:
+def read_notes() -> Iterator[UnrecordedNote]:
     """Yields the notes of this home directory about running processes; removes notes about ended processes."""
     for folder in _folders():
         try:
@@ -119,7 +119,7 @@ def notes() -> Iterator[Note]:
         for name in names:
             if name.startswith(_PREFIX) and _is_own(folder):
                 path = os.path.join(folder, name)
-                note, note_home = _read(path)
+                note, note_home = _read_note(path)
                 if note is None:
                     with suppress(OSError):
                         os.unlink(path)
@@ -127,7 +127,7 @@ def notes() -> Iterator[Note]:
                     yield note
 
 
-def own_folders() -> list[str]:
+def note_folders() -> list[str]:
     """Returns the folders in which notes were written; they remain when the notes are removed."""
     return [folder for folder in _folders() if _is_own(folder)]
 
@@ -155,14 +155,14 @@ def _is_own(folder: str) -> bool:
     return status.st_uid == os.getuid() and status.st_mode & 0o170077 == 0o040000
 
 
-def _write(note: Note) -> str | None:
+def _write_note(note: UnrecordedNote) -> str | None:
     """Writes a note to the first folder that allows it; returns its path, or None if none does."""
     members = {
         **note._replace(why=note.why[:_MAX_REASON_CHARS])._asdict(),
         "start": start_time(note.pid),
         "home": user_home(),
     }
-    content, number = json.dumps(members).encode(), next(_numbers)
+    content, number = json.dumps(members).encode(), next(_note_numbers)
     for folder in _folders():
         path = os.path.join(folder, f"{_PREFIX}{note.pid}-{number}")
         with suppress(OSError):
@@ -179,7 +179,7 @@ def _write(note: Note) -> str | None:
     return None
 
 
-def _read(path: str) -> tuple[Note | None, str | None]:
+def _read_note(path: str) -> tuple[UnrecordedNote | None, str | None]:
     """Returns a note, or None if it is malformed or its process has ended, and the home directory that it is for."""
     try:
         # The path may lead to something else, such as a FIFO, on which the open must not block.
@@ -187,7 +187,7 @@ def _read(path: str) -> tuple[Note | None, str | None]:
             members: Any = json.loads(
                 file.read(16 * _MAX_REASON_CHARS) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
             )
-        note = Note(int(members["pid"]), str(members["name"]), int(members["since_ns"]), str(members["why"]))
+        note = UnrecordedNote(int(members["pid"]), str(members["name"]), int(members["since_ns"]), str(members["why"]))
         if not 0 <= note.since_ns < 1 << 62:
             return None, None
         start = start_time(note.pid)

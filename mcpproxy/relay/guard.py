@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcpproxy.relay.processes import Process, start_time, terminate, tree
+from mcpproxy.relay.processes import Process, process_tree, start_time, terminate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ else:
     Protocol = object
 
 GRACE_S: Final = 2.0
-GOODBYE_S: Final = 0.2
-_SERVER: Final = "server"
-_ENDED: Final = "ended"
-_SEGMENT: Final = "segment"
-_IGNORED: Final = (
+MAX_DISMISSAL_S: Final = 0.2
+_SERVER_MESSAGE: Final = "server"
+_ENDED_MESSAGE: Final = "ended"
+_SEGMENT_MESSAGE: Final = "segment"
+_IGNORED_SIGNALS: Final = (
     "SIGHUP",
     "SIGINT",
     "SIGQUIT",
@@ -59,10 +59,10 @@ class CaptureCompleter(Protocol):
     def is_needed(self) -> bool:
         """Whether any work remains."""
 
-    def follow(self, segment: int) -> None:
+    def follow_segment(self, segment: int) -> None:
         """Switches to the segment in which the recording continues; `fd` may change."""
 
-    def run(self) -> bool:
+    def complete_capture(self) -> bool:
         """Does the remaining work."""
 
     def close(self) -> None:
@@ -78,80 +78,80 @@ class Guard:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _stand_guard(read_end, survivor)
+                _run_guard(read_end, survivor)
             finally:
                 os._exit(0)
         os.close(read_end)
         os.set_blocking(self._pipe, False)  # a stopped guard must not block the relay
 
-    def watch_me(self) -> None:
+    def announce_server(self) -> None:
         """Reports the calling process as the server; the child calls this before exec closes the pipe."""
         pid = os.getpid()
-        self._say(f"{_SERVER} {pid} {start_time(pid) or ''}")
+        self._send_message(f"{_SERVER_MESSAGE} {pid} {start_time(pid) or ''}")
 
-    def stand_down(self) -> None:
+    def report_end(self) -> None:
         """Reports that the server has ended or never ran, so the guard need not end any process."""
-        self._say(_ENDED)
+        self._send_message(_ENDED_MESSAGE)
 
-    def follow(self, segment: int) -> None:
+    def report_segment(self, segment: int) -> None:
         """Reports that the recording continues in another segment."""
-        self._say(f"{_SEGMENT} {segment}")
+        self._send_message(f"{_SEGMENT_MESSAGE} {segment}")
 
     def dismiss(self) -> None:
         """Ends the guard after all work is done, and reaps it, so it does not remain as a zombie."""
-        self.stand_down()
+        self.report_end()
         os.close(self._pipe)
-        deadline = time.monotonic() + GOODBYE_S
+        deadline = time.monotonic() + MAX_DISMISSAL_S
         try:
             while os.waitpid(self.pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.0005)
         except ChildProcessError:
             return
 
-    def _say(self, message: str) -> None:
+    def _send_message(self, message: str) -> None:
         try:
             os.write(self._pipe, f"{message}\n".encode())
         except OSError:
             return
 
 
-def _stand_guard(read_end: int, completer: CaptureCompleter | None) -> None:
-    for name in _IGNORED:
+def _run_guard(read_end: int, completer: CaptureCompleter | None) -> None:
+    for name in _IGNORED_SIGNALS:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    _keep_only(sorted({read_end} if completer is None else {read_end, completer.fd}))
+    _close_all_but(sorted({read_end} if completer is None else {read_end, completer.fd}))
     server: Process | None = None
     pending = b""
     while data := os.read(read_end, 4096):
         *messages, pending = (pending + data).split(b"\n")
         for message in messages:
             word, _, value = message.decode().partition(" ")
-            if word == _SERVER:
+            if word == _SERVER_MESSAGE:
                 pid, _, start = value.partition(" ")
                 server = Process(int(pid), start) if start else None
-            elif word == _ENDED:
+            elif word == _ENDED_MESSAGE:
                 server = None
-            elif word == _SEGMENT and completer is not None:
-                completer.follow(int(value))
-    _wind_up(server, completer)
+            elif word == _SEGMENT_MESSAGE and completer is not None:
+                completer.follow_segment(int(value))
+    _end_and_complete(server, completer)
 
 
-def _wind_up(server: Process | None, completer: CaptureCompleter | None) -> None:
+def _end_and_complete(server: Process | None, completer: CaptureCompleter | None) -> None:
     """Ends the server and completes the recording, in parallel, because either may be slow."""
     if completer is not None and completer.is_needed:
-        child = _fork() if server is not None else None
+        child = _try_fork() if server is not None else None
         if child != 0:
-            completer.run()
+            completer.complete_capture()
             completer.close()
             if child is not None:
                 return
     elif completer is not None:
         completer.close()
     if server is not None:
-        terminate(tree(server), GRACE_S)
+        terminate(process_tree(server), GRACE_S)
 
 
-def _fork() -> int | None:
+def _try_fork() -> int | None:
     """Forks like `os.fork`, but returns None if the system cannot create a process."""
     try:
         return os.fork()
@@ -159,7 +159,7 @@ def _fork() -> int | None:
         return None
 
 
-def _keep_only(kept_fds: list[int]) -> None:
+def _close_all_but(kept_fds: list[int]) -> None:
     """Closes all other descriptors."""
     start = 0
     for fd in kept_fds:

@@ -19,7 +19,7 @@ else:
     # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
-LOOK_S: Final = 0.02
+POLL_INTERVAL_S: Final = 0.02
 PROC = "/proc"
 """The folder in which Linux shows its processes."""
 
@@ -32,7 +32,7 @@ class Process(NamedTuple):
     """The start time in the system's own unit, which is only compared."""
 
 
-def sleeps_at(thread: int, fd: int) -> bool | None:
+def is_sleeping_on(thread: int, fd: int) -> bool | None:
     """Returns whether a thread of this process sleeps in a system call on a descriptor, or None if that is unknown.
 
     A thread that sleeps in a read has finished with everything that it read before. This is certain even on a busy
@@ -58,10 +58,10 @@ def process_table() -> dict[int, tuple[int, str]]:
     """
     if not os.path.exists(f"{PROC}/self/stat"):
         return _table_from_ps()
-    return _table_from_proc() if _is_proc_ours() else {}
+    return _table_from_proc() if _is_own_namespace() else {}
 
 
-def _is_proc_ours() -> bool:
+def _is_own_namespace() -> bool:
     try:
         return os.readlink(f"{PROC}/self") == str(os.getpid())
     except OSError:
@@ -69,11 +69,11 @@ def _is_proc_ours() -> bool:
 
 
 def _table_from_proc() -> dict[int, tuple[int, str]]:
-    entries = ((int(name), _stat(int(name))) for name in os.listdir(PROC) if name.isdigit())
+    entries = ((int(name), _parent_and_start(int(name))) for name in os.listdir(PROC) if name.isdigit())
     return {pid: entry for pid, entry in entries if entry is not None}
 
 
-def _stat(pid: int) -> tuple[int, str] | None:
+def _parent_and_start(pid: int) -> tuple[int, str] | None:
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             # The second field is a name in parentheses, which may itself contain parentheses, so the last one counts.
@@ -101,17 +101,17 @@ def _table_from_ps() -> dict[int, tuple[int, str]]:
 
 def start_time(pid: int) -> str | None:
     """Returns the start time of a process in the system's own unit, or None if it is not alive."""
-    entry = _stat(pid) if _is_proc_ours() else process_table().get(pid)
+    entry = _parent_and_start(pid) if _is_own_namespace() else process_table().get(pid)
     return None if entry is None else entry[1]
 
 
-def tree(*roots: Process) -> list[Process]:
+def process_tree(*roots: Process) -> list[Process]:
     """Returns the roots that are alive, with all their descendants, parents first."""
     table = process_table()
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    pids = dict.fromkeys(root.pid for root in roots if _is_in(table, root))
+    pids = dict.fromkeys(root.pid for root in roots if _contains_process(table, root))
     pending_pids = list(pids)
     while pending_pids:
         new_pids = [
@@ -122,24 +122,24 @@ def tree(*roots: Process) -> list[Process]:
     return [Process(pid, table[pid][1]) for pid in pids]
 
 
-def alive(processes: list[Process]) -> list[Process]:
+def live_processes(processes: list[Process]) -> list[Process]:
     """Returns the processes that are still alive."""
-    if _is_proc_ours():
+    if _is_own_namespace():
         return [process for process in processes if start_time(process.pid) == process.start]
     table = process_table()
-    return [process for process in processes if _is_in(table, process)]
+    return [process for process in processes if _contains_process(table, process)]
 
 
-def _is_in(table: dict[int, tuple[int, str]], process: Process) -> bool:
+def _contains_process(table: dict[int, tuple[int, str]], process: Process) -> bool:
     """Returns whether a table contains this process, and not another one with its pid."""
     entry = table.get(process.pid)
     return entry is not None and entry[1] == process.start
 
 
-def send(processes: list[Process], signum: int) -> list[int]:
+def send_signal(processes: list[Process], signum: int) -> list[int]:
     """Sends a signal to the processes that are still alive; returns the pids of those that received it."""
     signalled_pids = []
-    for process in alive(processes):
+    for process in live_processes(processes):
         try:
             os.kill(process.pid, signum)
             signalled_pids.append(process.pid)
@@ -150,15 +150,15 @@ def send(processes: list[Process], signum: int) -> list[int]:
 
 def terminate(processes: list[Process], grace_s: float) -> None:
     """Sends TERM to all processes, and KILL to those that are still alive `grace_s` seconds later."""
-    send(processes, signal.SIGTERM)
+    send_signal(processes, signal.SIGTERM)
     wait_or_kill(processes, grace_s)
 
 
 def wait_or_kill(processes: list[Process], grace_s: float) -> None:
     """Waits until all processes have ended, and sends KILL to those that are still alive after `grace_s` seconds."""
     deadline = time.monotonic() + grace_s
-    while alive(processes):
+    while live_processes(processes):
         if time.monotonic() >= deadline:
-            send([*processes, *tree(*processes)], signal.SIGKILL)
+            send_signal([*processes, *process_tree(*processes)], signal.SIGKILL)
             return
-        time.sleep(LOOK_S)
+        time.sleep(POLL_INTERVAL_S)

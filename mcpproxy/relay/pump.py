@@ -26,17 +26,17 @@ else:
     Ender = Cause = str
     Protocol = object
 
-CHUNK: Final = 64 << 10
-UNDIVIDED: Final = 512
+MAX_CHUNK_BYTES: Final = 64 << 10
+MAX_UNDIVIDED_BYTES: Final = 512
 """The maximum size of chunks that are always shown as a whole, without asking the tap for a portion."""
-STUCK_NS: Final = 15_000_000
-STUCK_SYNC_NS: Final = 1_000_000_000
+MAX_WAIT_NS: Final = 15_000_000
+MAX_SYNC_WAIT_NS: Final = 1_000_000_000
 """The time after which a tap counts as stuck if it waits until its records are on disk."""
-LOOK_S: Final = 0.01
-QUIET_LOOKS: Final = 100
-STALL_NS: Final = 1_000_000
-_READER_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
-LATE_NS: Final = 20_000_000
+CHECK_INTERVAL_S: Final = 0.01
+MAX_QUIET_CHECKS: Final = 100
+MIN_STALL_NS: Final = 1_000_000
+_READER_GONE_ERRNOS: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
+MAX_CHECK_DELAY_NS: Final = 20_000_000
 """If more time than this passes between two checks of the rescuer, it was not scheduled in time."""
 
 
@@ -44,7 +44,7 @@ class StopRelaying(Exception):
     """Raised by a tap to stop all forwarding."""
 
 
-class Counter(Protocol):
+class ChunkCounter(Protocol):
     """Counts chunks that are not recorded."""
 
     def add(self, data: bytes) -> None:
@@ -80,7 +80,7 @@ class Tap(Protocol):
         """Called when the tap itself raised, which is a bug; from now on, the pump only adds chunks to `missed`."""
 
     @property
-    def missed(self) -> Counter:
+    def missed(self) -> ChunkCounter:
         """The counter of traffic after `failed` was called."""
 
 
@@ -102,35 +102,35 @@ class Pump:
         self.sink = sink
         self.tap = tap
         self.finish = finish
-        self.taken = 0
+        self.read_bytes = 0
         """The number of bytes read so far."""
-        self.delivered = 0
+        self.delivered_bytes = 0
         """The number of bytes forwarded so far."""
-        self.chunks = 0
-        self.thread = 0
+        self.tap_calls = 0
+        self.thread_id = 0
         """The system's id of the thread that reads."""
-        self.broken = False
+        self.is_broken = False
         """Whether the stream no longer has a reader, or cannot be written."""
-        self.unwritable: int | None = None
+        self.write_errno: int | None = None
         """The errno of a failed write if the reader still exists, for example because a device is full."""
         self.done = threading.Event()
         """Set when the direction has ended."""
         self._is_stopped = False
-        self.tapping = False
+        self.is_in_tap = False
         """Whether a call of the tap is running."""
         self.rescuer: Rescuer | None = None
-        self.stuck_ns = STUCK_NS
+        self.max_wait_ns = MAX_WAIT_NS
         """How long the tap may wait for the disk before its chunk is taken away."""
         self._held: bytes | None = None
         """The data that the running call of the tap delays: a chunk, empty for the end of the stream, or None."""
-        self._rest = b""
+        self._unshown_rest = b""
         """The rest of the current chunk, which has not been shown yet."""
-        self._room = select.poll()
-        self._room.register(sink, select.POLLOUT)
+        self._sink_poll = select.poll()
+        self._sink_poll.register(sink, select.POLLOUT)
         self._turn = 0
         self._runner: threading.Thread
         self._lock = threading.Lock()
-        self._wanted = True
+        self._is_tap_in_use = True
 
     def start(self) -> None:
         """Starts moving bytes in a separate thread."""
@@ -138,9 +138,9 @@ class Pump:
         self._runner.start()
 
     @property
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """Whether more may be forwarded: the stream has not ended, and has a reader and a running thread."""
-        return not (self.done.is_set() or self.broken or self._is_stopped) and self._runner.is_alive()
+        return not (self.done.is_set() or self.is_broken or self._is_stopped) and self._runner.is_alive()
 
     def stop(self) -> None:
         """Stops forwarding, except for bytes that were already shown to the tap."""
@@ -148,7 +148,7 @@ class Pump:
             self._is_stopped = True
             self._turn += 1
 
-    def cut(self, by: Ender) -> None:
+    def end_from_outside(self, by: Ender) -> None:
         """Ends the direction from outside, even if its thread is waiting."""
         with self._lock:
             is_taken_over = self._take_over(self._run_cut, by)
@@ -157,13 +157,13 @@ class Pump:
             self._end()
 
     def _run_cut(self, turn: int, by: Ender) -> None:
-        if self._tapped(turn, self.tap.ended, by, None):
+        if self._call_tap(turn, self.tap.ended, by, None):
             self._end()
 
     def is_stuck(self, now_ns: int) -> bool:
         """Returns whether the tap has been waiting for the disk for too long."""
         since_ns = self.tap.waiting_since_ns
-        return bool(since_ns) and now_ns - since_ns > self.stuck_ns
+        return bool(since_ns) and now_ns - since_ns > self.max_wait_ns
 
     def rescue(self, now_ns: int) -> bool:
         """Takes the chunk from a thread that is stuck in the tap, and lets a new thread forward it.
@@ -174,23 +174,23 @@ class Pump:
             if not self.is_stuck(now_ns):
                 return False
             since_ns, self.tap.waiting_since_ns = self.tap.waiting_since_ns, 0
-            is_taken_over = self._take_over(self._run_rescued, self._held, self._rest, now_ns - since_ns)
+            is_taken_over = self._take_over(self._run_rescued, self._held, self._unshown_rest, now_ns - since_ns)
             if not is_taken_over:
                 self.tap.waiting_since_ns = since_ns
             return is_taken_over
 
     def _take_over(self, task: Callable[..., None], *args: object) -> bool:
         """Gives the stream to a new thread, with the lock held; returns False if the system cannot create a thread."""
-        was_tapping = self.tapping
+        was_tapping = self.is_in_tap
         self._turn += 1
         # The running call no longer delays anything, so it need not be supervised.
-        self.tapping = False
+        self.is_in_tap = False
         thread = threading.Thread(target=task, args=(self._turn, *args), name=self.name, daemon=True)
         try:
             thread.start()
         except RuntimeError:
             self._turn -= 1
-            self.tapping = was_tapping
+            self.is_in_tap = was_tapping
             return False
         self._runner = thread
         return True
@@ -200,107 +200,107 @@ class Pump:
             self._end()
             return
         if chunk is not None:
-            self._rest = unshown_rest
-            if not self._hand_on(turn, chunk) or not self._tapped(turn, self.tap.stalled, waited_ns, "recorder"):
+            self._unshown_rest = unshown_rest
+            if not self._hand_on(turn, chunk) or not self._call_tap(turn, self.tap.stalled, waited_ns, "recorder"):
                 return
-        if not unshown_rest or self._move(turn, unshown_rest):
+        if not unshown_rest or self._show_and_forward(turn, unshown_rest):
             self._run(turn)
 
     def _run(self, turn: int) -> None:
         source, tap = self.source, self.tap
-        self.thread = threading.get_native_id()
+        self.thread_id = threading.get_native_id()
         while True:
             try:
-                chunk = os.read(source, CHUNK)
+                chunk = os.read(source, MAX_CHUNK_BYTES)
             except OSError as error:
                 if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                     _wait_for(source, select.POLLIN)
                     continue
-                if self._tapped(turn, tap.ended, "error", error.errno):
+                if self._call_tap(turn, tap.ended, "error", error.errno):
                     self._end()
                 return
             if not chunk:
-                if self._tapped(turn, tap.ended, "sender", None):
+                if self._call_tap(turn, tap.ended, "sender", None):
                     self._end()
                 return
             if self._turn != turn:
                 return
-            self.taken += len(chunk)
-            if not self._move(turn, chunk):
+            self.read_bytes += len(chunk)
+            if not self._show_and_forward(turn, chunk):
                 return
 
-    def _move(self, turn: int, chunk: bytes) -> bool:
+    def _show_and_forward(self, turn: int, chunk: bytes) -> bool:
         """Shows and forwards a chunk, in portions if necessary; returns False if this thread lost the stream."""
-        while len(chunk) > UNDIVIDED and (count := self._portion(chunk)) < len(chunk):
+        while len(chunk) > MAX_UNDIVIDED_BYTES and (count := self._portion_size(chunk)) < len(chunk):
             portion, chunk = chunk[:count], chunk[count:]
-            self._rest = chunk
-            if not self._shown(turn, portion) or not self._hand_on(turn, portion):
+            self._unshown_rest = chunk
+            if not self._show_chunk(turn, portion) or not self._hand_on(turn, portion):
                 return False
-        self._rest = b""
-        return self._shown(turn, chunk) and self._hand_on(turn, chunk)
+        self._unshown_rest = b""
+        return self._show_chunk(turn, chunk) and self._hand_on(turn, chunk)
 
-    def _portion(self, chunk: bytes) -> int:
+    def _portion_size(self, chunk: bytes) -> int:
         try:
-            return self.tap.portion(chunk) if self._wanted else len(chunk)
+            return self.tap.portion(chunk) if self._is_tap_in_use else len(chunk)
         except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
-            self._give_up(error)
+            self._switch_off_tap(error)
             return len(chunk)
 
-    def _shown(self, turn: int, chunk: bytes) -> bool:
-        """Does the same as `_tapped` for the call that every chunk needs, over a microsecond faster."""
+    def _show_chunk(self, turn: int, chunk: bytes) -> bool:
+        """Does the same as `_call_tap` for the call that every chunk needs, over a microsecond faster."""
         self._held = chunk
-        self.chunks += 1
-        self.tapping = True
-        if self.rescuer is not None and self.rescuer.asleep:
+        self.tap_calls += 1
+        self.is_in_tap = True
+        if self.rescuer is not None and self.rescuer.is_asleep:
             self.rescuer.wake()
-        if self._wanted:
+        if self._is_tap_in_use:
             try:
                 self.tap.chunk(chunk)
             except StopRelaying:
                 self.stop()
             except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
-                self._give_up(error)
+                self._switch_off_tap(error)
         else:
             self.tap.missed.add(chunk)
         with self._lock:
             if self._turn != turn:
                 return False
-            self.tapping = False
+            self.is_in_tap = False
         return True
 
-    def _give_up(self, error: Exception) -> None:
+    def _switch_off_tap(self, error: Exception) -> None:
         """Stops showing chunks to a tap that has failed; traffic continues even if the tap fails to report that."""
-        self._wanted = False
+        self._is_tap_in_use = False
         try:
             self.tap.failed(error)
         except Exception:  # noqa: BLE001 - a bug in the recorder must not affect the session
             return
 
-    def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
+    def _call_tap(self, turn: int, call: Callable[..., None], *args: object) -> bool:
         """Calls the tap, supervised by the rescuer; returns False if this thread does not own the stream afterwards."""
-        if not self._wanted or self._turn != turn:
+        if not self._is_tap_in_use or self._turn != turn:
             return self._turn == turn
         self._held = b"" if call == self.tap.ended else None
-        self.chunks += 1
-        self.tapping = True
-        if self.rescuer is not None and self.rescuer.asleep:
+        self.tap_calls += 1
+        self.is_in_tap = True
+        if self.rescuer is not None and self.rescuer.is_asleep:
             self.rescuer.wake()
         try:
             call(*args)
         except StopRelaying:
             self.stop()
         except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
-            self._give_up(error)
+            self._switch_off_tap(error)
         with self._lock:
             if self._turn != turn:
                 return False
-            self.tapping = False
+            self.is_in_tap = False
         return True
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
         """Writes a whole chunk; returns False if the reader is gone, or if this thread no longer owns the stream."""
         # Only a slow write that can block shows a slow receiver; otherwise, this thread itself was not scheduled.
-        can_block = len(chunk) > select.PIPE_BUF or not self._room.poll(0)
+        can_block = len(chunk) > select.PIPE_BUF or not self._sink_poll.poll(0)
         began_ns = time.monotonic_ns()
         try:
             count = os.write(self.sink, chunk)
@@ -311,15 +311,15 @@ class Pump:
             if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                 failure = self._write_patiently(chunk)
             if failure is not None:
-                self.broken = True
-                self.unwritable = None if failure.errno in _READER_GONE else failure.errno
-                if self._tapped(turn, self.tap.ended, "receiver", self.unwritable):
+                self.is_broken = True
+                self.write_errno = None if failure.errno in _READER_GONE_ERRNOS else failure.errno
+                if self._call_tap(turn, self.tap.ended, "receiver", self.write_errno):
                     self._end()
                 return False
-        self.delivered += len(chunk)
+        self.delivered_bytes += len(chunk)
         waited_ns = time.monotonic_ns() - began_ns
-        if can_block and waited_ns > STALL_NS and self._wanted:
-            return self._tapped(turn, self.tap.stalled, waited_ns, "receiver")
+        if can_block and waited_ns > MIN_STALL_NS and self._is_tap_in_use:
+            return self._call_tap(turn, self.tap.stalled, waited_ns, "receiver")
         return True
 
     def _write_patiently(self, chunk: bytes) -> OSError | None:
@@ -357,7 +357,7 @@ class Rescuer:
 
     def __init__(self, pumps: Sequence[Pump], on_stuck: Callable[[], None]) -> None:
         """Supervises `pumps`; `on_stuck` is called before a chunk is taken away, after which taps must not wait."""
-        self.asleep = True
+        self.is_asleep = True
         self._pumps = pumps
         self._on_stuck = on_stuck
         self._wake = threading.Event()
@@ -370,44 +370,44 @@ class Rescuer:
 
     def wake(self) -> None:
         """Resumes the checks, because traffic flows."""
-        self.asleep = False
+        self.is_asleep = False
         self._wake.set()
 
     def _run(self) -> None:
         while True:
             self._wake.wait()
             self._wake.clear()
-            self._watch()
-            self.asleep = True
-            # A pump that read `asleep` just before it changed did not call `wake`, so check once more.
-            if any(pump.tapping for pump in self._pumps):
+            self._check_pumps()
+            self.is_asleep = True
+            # A pump that read `is_asleep` just before it changed did not call `wake`, so check once more.
+            if any(pump.is_in_tap for pump in self._pumps):
                 self.wake()
 
-    def _sound_alarm(self) -> None:
+    def _report_stuck(self) -> None:
         try:
             self._on_stuck()
         except Exception:  # noqa: BLE001 - a bug in the recorder must not delay the session
             return
 
-    def _watch(self) -> None:
+    def _check_pumps(self) -> None:
         quiet_checks, last_count = 0, -1
         was_late = False
         checked_ns = time.monotonic_ns()
-        while quiet_checks < QUIET_LOOKS:
-            time.sleep(LOOK_S)
+        while quiet_checks < MAX_QUIET_CHECKS:
+            time.sleep(CHECK_INTERVAL_S)
             previous_ns, now_ns = checked_ns, time.monotonic_ns()
             checked_ns = now_ns
             stuck_pumps = [pump for pump in self._pumps if pump.is_stuck(now_ns)]
             # If this thread wakes late, the machine is busy, and the pump is most likely late for the same reason, so
             # check once more.
-            was_late = bool(stuck_pumps) and not was_late and now_ns - previous_ns > LATE_NS
+            was_late = bool(stuck_pumps) and not was_late and now_ns - previous_ns > MAX_CHECK_DELAY_NS
             if was_late:
                 stuck_pumps = []
             if stuck_pumps:
-                self._sound_alarm()
+                self._report_stuck()
             for pump in stuck_pumps:
                 pump.rescue(now_ns)
-            count = sum(pump.chunks for pump in self._pumps)
+            count = sum(pump.tap_calls for pump in self._pumps)
             quiet_checks, last_count = (quiet_checks + 1, last_count) if count == last_count else (0, count)
-            if any(pump.tapping for pump in self._pumps):
+            if any(pump.is_in_tap for pump in self._pumps):
                 quiet_checks = 0

@@ -19,8 +19,8 @@ else:
     # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
-NOT_FOUND: Final = 127
-CANNOT_RUN: Final = 126
+NOT_FOUND_STATUS: Final = 127
+CANNOT_RUN_STATUS: Final = 126
 
 
 class SpawnError(Exception):
@@ -150,10 +150,10 @@ def spawn(
             announce()
             if files is not None:
                 _limit_files(files)
-            code = _become(argv, environment, stdio, dispositions, mask)
+            code = _exec_command(argv, environment, stdio, dispositions, mask)
             os.write(write_end, b"%d" % code)
         finally:
-            os._exit(CANNOT_RUN)
+            os._exit(CANNOT_RUN_STATUS)
     os.close(write_end)
     with open(read_end, "rb", buffering=0) as pipe:
         error_code = pipe.read()
@@ -163,7 +163,7 @@ def spawn(
     raise _spawn_error(argv[0], int(error_code), environment)
 
 
-def replace_us(
+def replace_process(
     argv: list[bytes],
     environment: Mapping[bytes, bytes],
     closed: frozenset[int],
@@ -176,10 +176,10 @@ def replace_us(
         SpawnError: the command cannot be run.
     """
     stdio = {fd: None if fd in closed else fd for fd in (0, 1, 2)}
-    raise _spawn_error(argv[0], _become(argv, environment, stdio, dispositions, mask), environment)
+    raise _spawn_error(argv[0], _exec_command(argv, environment, stdio, dispositions, mask), environment)
 
 
-def inherited_files() -> int:
+def count_open_files() -> int:
     """Returns how many files are open in addition to the standard streams, most of which are inherited."""
     try:
         return max(0, len(os.listdir("/dev/fd")) - 4)  # without the three streams, and the listed folder itself
@@ -187,7 +187,7 @@ def inherited_files() -> int:
         return 0
 
 
-def make_room(needed: int) -> tuple[int, int | None]:
+def raise_file_limit(needed: int) -> tuple[int, int | None]:
     """Raises the limit on open files of this process as far as needed, if the system allows it.
 
     Returns:
@@ -215,7 +215,7 @@ def _limit_files(count: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-def _become(
+def _exec_command(
     argv: list[bytes],
     environment: Mapping[bytes, bytes],
     stdio: Mapping[int, int | None],
@@ -237,7 +237,7 @@ def _become(
             os.execve(path, argv, environment)
         except OSError as error:
             if error.errno == errno.ENOEXEC:
-                return _run_by_shell(path, argv, environment)
+                return _exec_shell(path, argv, environment)
             if error.errno not in (errno.ENOENT, errno.ENOTDIR) or os.path.exists(path):
                 worst_code = error.errno or errno.ENOENT
                 if error.errno != errno.EACCES:
@@ -245,7 +245,7 @@ def _become(
     return worst_code
 
 
-def _run_by_shell(path: bytes, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int:
+def _exec_shell(path: bytes, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int:
     """Runs a script without a `#!` line in the shell, as POSIX execvp does; returns an errno if that fails."""
     try:
         os.execve(b"/bin/sh", [b"sh", path, *argv[1:]], environment)
@@ -260,11 +260,11 @@ def _candidates(name: bytes, environment: Mapping[bytes, bytes]) -> list[bytes]:
     return [os.path.join(folder or b".", name) for folder in path.split(b":")] if name else []
 
 
-def cannot_start(argv: list[bytes], code: int, reason: str) -> SpawnError:
+def start_error(argv: list[bytes], code: int, reason: str) -> SpawnError:
     """Returns the error for a system that lacks the resources to run anything."""
     from mcpproxy.sanitise import sanitise_bytes
 
-    return SpawnError(CANNOT_RUN, code, f"cannot run {sanitise_bytes(argv[0])}: {reason}")
+    return SpawnError(CANNOT_RUN_STATUS, code, f"cannot run {sanitise_bytes(argv[0])}: {reason}")
 
 
 def _spawn_error(name: bytes, code: int, environment: Mapping[bytes, bytes]) -> SpawnError:
@@ -273,6 +273,6 @@ def _spawn_error(name: bytes, code: int, environment: Mapping[bytes, bytes]) -> 
     shown_name = sanitise_bytes(name)
     if code == errno.ENOENT and not any(os.path.exists(path) for path in _candidates(name, environment)):
         place_text = "" if b"/" in name else " in PATH"
-        return SpawnError(NOT_FOUND, code, f"cannot run {shown_name}: there is no such command{place_text}")
+        return SpawnError(NOT_FOUND_STATUS, code, f"cannot run {shown_name}: there is no such command{place_text}")
     reason = "the interpreter that its first line names is missing" if code == errno.ENOENT else os.strerror(code)
-    return SpawnError(CANNOT_RUN, code, f"cannot run {shown_name}: {reason}")
+    return SpawnError(CANNOT_RUN_STATUS, code, f"cannot run {shown_name}: {reason}")

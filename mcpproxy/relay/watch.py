@@ -8,7 +8,7 @@ import select
 import threading
 from collections.abc import Callable
 
-_GONE = select.POLLERR | select.POLLHUP
+_GONE_EVENTS = select.POLLERR | select.POLLHUP
 
 
 class ReaderWatch:
@@ -18,20 +18,20 @@ class ReaderWatch:
         """Creates a watch; `on_gone` is called at most once, in the thread of the watch."""
         self._fd = fd
         self._on_gone = on_gone
-        self._woken, self._wake = os.pipe()
+        self._wake_read_end, self._wake_write_end = os.pipe()
 
     def start(self) -> None:
         """Starts watching in a separate thread."""
         threading.Thread(target=self._run, name="reader-watch", daemon=True).start()
 
-    def release(self) -> None:
+    def stop(self) -> None:
         """Stops watching, because while a thread polls a descriptor, closing it does not close its file."""
-        os.write(self._wake, b".")
+        os.write(self._wake_write_end, b".")
 
     def _run(self) -> None:
         poll = select.poll()
         poll.register(self._fd, 0)
-        poll.register(self._woken, select.POLLIN)
+        poll.register(self._wake_read_end, select.POLLIN)
         # POLLNVAL would mean that this system cannot poll this kind of descriptor.
-        if dict(poll.poll()).get(self._fd, 0) & _GONE:
+        if dict(poll.poll()).get(self._fd, 0) & _GONE_EVENTS:
             self._on_gone()

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 _HEAD_SIZES: Final = (1 << 16, 1 << 20)
 """The numbers of bytes at the start of an object that are searched for its first record before all of it is fetched."""
-_AT_ONCE: Final = 16
+_MAX_HEAD_REQUESTS: Final = 16
 """The maximum number of headers that are requested at the same time."""
-_PRIVATE: Final = "mcpproxy-spark-"
+_PRIVATE_PREFIX: Final = "mcpproxy-spark-"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days are UTC, without a zone
 
 
@@ -115,8 +115,8 @@ def header_columns(capture: Capture) -> dict[str, Any]:
 def task_folder() -> Iterator[Path]:
     """Yields a private folder for one task, and deletes it afterwards; first deletes the folders of killed tasks."""
     root = Path(tempfile.gettempdir())
-    remove_abandoned_folders(root, _PRIVATE)
-    with private_folder(root, _PRIVATE) as folder:
+    remove_abandoned_folders(root, _PRIVATE_PREFIX)
+    with private_folder(root, _PRIVATE_PREFIX) as folder:
         yield folder
 
 
@@ -144,10 +144,10 @@ def local_copy(capture: RemoteCapture, folder: Path) -> Iterator[Path]:
             ) from error
         yield path
         return
-    with private_folder(folder, _PRIVATE) as capture_folder:
+    with private_folder(folder, _PRIVATE_PREFIX) as capture_folder:
         first_file = capture_folder / f"capture{SUFFIX}"
         for number, url in capture.files:
-            bucket, name = _opened(url)
+            bucket, name = _bucket_of(url)
             if not bucket.fetch(name, Path(segment_path(first_file, number))):
                 raise StorageUnreachable(f"cannot read {url}: it was deleted in the meantime")
         yield Path(segment_path(first_file, capture.files[0][0]))
@@ -160,11 +160,11 @@ def _local_captures(root: Path) -> list[RemoteCapture]:
     if not root.exists():
         raise NotACapture(f"no captures in {root}: it does not exist")
     distinct = deduplicate(find_captures(root) if root.is_dir() else [root])
-    captures = [_place(state.source.path, state) for state in distinct.states]
-    return captures + [_place(path, None, str(error)) for path, error in distinct.refused]
+    captures = [_local_capture(state.source.path, state) for state in distinct.states]
+    return captures + [_local_capture(path, None, str(error)) for path, error in distinct.refused]
 
 
-def _place(path: Path, state: CaptureState | None, refused: str | None = None) -> RemoteCapture:
+def _local_capture(path: Path, state: CaptureState | None, refused: str | None = None) -> RemoteCapture:
     location = os.path.realpath(path)
     files = ((1, location),)
     if state is None:
@@ -175,7 +175,7 @@ def _place(path: Path, state: CaptureState | None, refused: str | None = None) -
 # ---- object stores
 
 
-def _opened(url: str) -> "tuple[Bucket, str]":
+def _bucket_of(url: str) -> "tuple[Bucket, str]":
     """The store of an object, and the object's name in it."""
     from mcpproxy.shipping.bucket import Bucket  # the extra is loaded for URLs only
 
@@ -196,15 +196,20 @@ def _remote_captures(url: str) -> list[RemoteCapture]:
         segment = segment_of(entry.name)
         if segment is not None and stem in (None, segment[0]):
             segments.setdefault(segment[0], []).append((segment[1], _Object(entry.name, entry.size, entry.tag)))
-    with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with (
+        private_folder(Path(tempfile.gettempdir()), _PRIVATE_PREFIX) as folder,
+        ThreadPoolExecutor(_MAX_HEAD_REQUESTS) as pool,
+    ):
         numbered_segments = enumerate(
             tuple(sorted(capture_segments)) for _, capture_segments in sorted(segments.items())
         )
-        heads = list(pool.map(lambda item: _head(bucket, item[1], folder / f"{item[0]}{SUFFIX}"), numbered_segments))
+        heads = list(
+            pool.map(lambda item: _read_head(bucket, item[1], folder / f"{item[0]}{SUFFIX}"), numbered_segments)
+        )
     return list(_distinct_captures(bucket, heads))
 
 
-def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: Path) -> _CaptureHead:
+def _read_head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: Path) -> _CaptureHead:
     """The capture as its header describes it; only its first bytes are fetched, unless they contain no record."""
     first_object = segments[0][1]
     url = f"{bucket.display_name}/{first_object.name}"
@@ -273,7 +278,7 @@ def _is_copy(bucket: "Bucket", head: _CaptureHead, other: _CaptureHead) -> bool:
 
 
 def _digest(bucket: "Bucket", object_: _Object) -> bytes:
-    with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder:
+    with private_folder(Path(tempfile.gettempdir()), _PRIVATE_PREFIX) as folder:
         file = folder / "object"
         if not bucket.fetch(object_.name, file):
             raise StorageUnreachable(

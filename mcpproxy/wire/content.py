@@ -19,16 +19,16 @@ MAX_DECODED_BYTES: Final = 64 << 20
 """The maximum total output, in bytes."""
 MAX_RATIO: Final = 100
 """The maximum number of output bytes per input byte."""
-FLOOR: Final = 1 << 20
+MIN_OUTPUT_LIMIT_BYTES: Final = 1 << 20
 """The number of output bytes allowed for any input, because a short body may well be a run of spaces."""
-MEMBER_COST: Final = 1 << 10
+MEMBER_COST_BYTES: Final = 1 << 10
 """The number of output bytes counted for each member after the first, in addition to its own, because a new member
 takes time, too.
 """
 MAX_CODINGS: Final = 4
 """The maximum length of a chain of codings; a longer one could only waste time."""
 
-_SLICE: Final = 32 << 10
+_SLICE_BYTES: Final = 32 << 10
 """The number of bytes to read, and to produce, at once. zlib copies unused input once for each gzip member, and a
 member may have 20 bytes, so with larger slices, copying would be the main cost.
 """
@@ -52,24 +52,24 @@ class _Engine(Protocol):
     """Decodes one member, such as a gzip file or a zstd frame."""
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the member is complete, and all its output has been returned."""
 
     @property
     def unused_data(self) -> bytes:
         """The input after the end of the member."""
 
-    def more(self, data: bytes) -> bytes:
+    def decode(self, data: bytes) -> bytes:
         """Returns about one slice of output at most, or no bytes when the input so far is used up."""
 
 
 class _Coding(NamedTuple):
     """A coding, with the engine that decodes it."""
 
-    engine: Callable[[], _Engine]
+    new_engine: Callable[[], _Engine]
     errors: tuple[type[Exception], ...]
     """The exceptions that the engine raises for data that is not in this coding."""
-    again: bytes = b""
+    next_member_bytes: bytes = b""
     """The bytes that can begin another member. Data that begins with any other byte is skipped, as clients do."""
 
 
@@ -82,11 +82,11 @@ class _Stage:
         self._engine: _Engine | None = None
         """The engine of the current member."""
         self._members = 0
-        self._over = False
+        self._is_over = False
         """Whether the last member was followed by anything other than a member."""
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the data may end here; it may also be empty, because a response to HEAD has no content."""
         return self._engine is None
 
@@ -97,17 +97,17 @@ class _Stage:
             Corrupt: the bytes cannot be decoded.
         """
         try:
-            while not self._over:
+            while not self._is_over:
                 if self._engine is None:
                     data = self._next_member(data)
                     if not data:
                         return
-                    self._engine = self._coding.engine()
-                output = self._engine.more(data)
+                    self._engine = self._coding.new_engine()
+                output = self._engine.decode(data)
                 data = b""
                 if output:
                     yield output
-                if self._engine.done:
+                if self._engine.is_done:
                     data, self._engine = self._engine.unused_data, None
                     self._members += 1
                     if self._members > 1:
@@ -121,8 +121,8 @@ class _Stage:
         """Returns the bytes from the start of the next member, without NUL padding; empty if no member has begun."""
         if self._members:
             data = data.lstrip(b"\0")
-            self._over = data != b"" and data[0] not in self._coding.again
-        return b"" if self._over else data
+            self._is_over = data != b"" and data[0] not in self._coding.next_member_bytes
+        return b"" if self._is_over else data
 
 
 class Decoder:
@@ -133,8 +133,8 @@ class Decoder:
 
     def __init__(self, stages: Sequence[_Stage], max_total: int = MAX_DECODED_BYTES) -> None:
         self._stages = stages
-        self._made = [0] * len(stages)
-        self._taken = 0
+        self._output_sizes = [0] * len(stages)
+        self._input_size = 0
         self._max_total = max_total
         self._failure: Undecodable | None = None
 
@@ -144,13 +144,13 @@ class Decoder:
         Raises:
             Undecodable: in this call and all later ones; the output of this call is lost.
         """
-        self._check()
+        self._raise_failure()
         output = BytesIO()  # `getvalue` returns the buffer without a copy
-        for slice_output in self.slices(data):
+        for slice_output in self.decode_slices(data):
             output.write(slice_output)
         return output.getvalue()
 
-    def slices(self, data: bytes) -> Iterator[bytes]:
+    def decode_slices(self, data: bytes) -> Iterator[bytes]:
         """Yields the output in slices, decoded on demand; consume all of them before feeding more.
 
         Some slices are empty, so that no step takes much longer than decoding one slice.
@@ -158,15 +158,15 @@ class Decoder:
         Raises:
             Undecodable: in this call and all later ones; the slices before it are valid.
         """
-        self._check()
+        self._raise_failure()
         if not self._stages:
             yield data
             return
         try:
-            for start in range(0, len(data), _SLICE):
-                piece = data[start : start + _SLICE]
-                self._taken += len(piece)
-                yield from self._through(0, piece)
+            for start in range(0, len(data), _SLICE_BYTES):
+                piece = data[start : start + _SLICE_BYTES]
+                self._input_size += len(piece)
+                yield from self._output_from(0, piece)
         except Undecodable as failure:
             self._fail(failure)
             raise
@@ -177,24 +177,28 @@ class Decoder:
         Raises:
             Undecodable: the body must not end here, or decoding failed earlier.
         """
-        self._check()
+        self._raise_failure()
         for stage in self._stages:
-            if not stage.complete:
+            if not stage.is_complete:
                 self._fail(Corrupt("the body ends within its coding"))
-        self._check()
+        self._raise_failure()
         return b""
 
-    def _through(self, index: int, data: bytes) -> Iterator[bytes]:
+    def _output_from(self, index: int, data: bytes) -> Iterator[bytes]:
         """Yields the output of the last stage for input to stage `index`."""
         if index == len(self._stages):
             yield data
             return
         for output in self._stages[index].feed(data):
-            self._made[index] += len(output) or MEMBER_COST
-            if self._made[index] > min(self._max_total, max(FLOOR, self._taken * MAX_RATIO)):
-                raise OutputLimitReached(f"{self._taken:,} bytes stand for {self._made[index]:,}, if not more")
+            self._output_sizes[index] += len(output) or MEMBER_COST_BYTES
+            if self._output_sizes[index] > min(
+                self._max_total, max(MIN_OUTPUT_LIMIT_BYTES, self._input_size * MAX_RATIO)
+            ):
+                raise OutputLimitReached(
+                    f"{self._input_size:,} bytes stand for {self._output_sizes[index]:,}, if not more"
+                )
             if output:
-                yield from self._through(index + 1, output)
+                yield from self._output_from(index + 1, output)
             else:
                 yield b""
 
@@ -203,12 +207,12 @@ class Decoder:
         self._failure = type(failure)(*failure.args)
         self._stages = ()
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure.with_traceback(None)
 
 
-def decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Decoder | None:
+def new_decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Decoder | None:
     """Returns a decoder for a body, or None if a coding is unknown or the chain of codings is too long.
 
     Args:
@@ -220,7 +224,7 @@ def decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Dec
     for name in names:
         if name in {b"", b"identity"}:
             continue
-        coding = _coding(name)
+        coding = _coding_by_name(name)
         if coding is None or len(stages) == MAX_CODINGS:
             return None
         stages.append(_Stage(name.decode("ascii"), coding))
@@ -231,7 +235,7 @@ def decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Dec
 # ---- the codings
 
 
-def _coding(name: bytes) -> _Coding | None:
+def _coding_by_name(name: bytes) -> _Coding | None:
     """Returns a coding by its name in lower case, or None if it cannot be decoded here."""
     match name:
         case b"gzip" | b"x-gzip":
@@ -239,13 +243,13 @@ def _coding(name: bytes) -> _Coding | None:
         case b"deflate":
             return _DEFLATE
         case b"br":
-            return _br()
+            return _brotli_coding()
         case b"zstd":
-            return _zstd()
+            return _zstd_coding()
     return None
 
 
-class _Zlib:
+class _ZlibEngine:
     """Decodes a member of gzip, or deflate."""
 
     def __init__(self, wbits: int | None) -> None:
@@ -258,21 +262,21 @@ class _Zlib:
         self._unused = b""
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return self._inflate is not None and self._inflate.eof
 
     @property
     def unused_data(self) -> bytes:
         return bytes(self._inflate.unused_data)
 
-    def more(self, data: bytes) -> bytes:
+    def decode(self, data: bytes) -> bytes:
         data = self._unused + data
         if self._inflate is None:
             if len(data) < 2:
                 self._unused = data
                 return b""
             self._inflate = zlib.decompressobj(_deflate_wbits(data))
-        output = self._inflate.decompress(data, _SLICE)
+        output = self._inflate.decompress(data, _SLICE_BYTES)
         self._unused = self._inflate.unconsumed_tail
         return bytes(output)
 
@@ -286,7 +290,7 @@ def _deflate_wbits(data: bytes) -> int:
     return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
 
 
-class _Brotli:
+class _BrotliEngine:
     """Decodes a stream of br."""
 
     unused_data = b""
@@ -295,50 +299,50 @@ class _Brotli:
         self._brotli = library.Decompressor()
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return bool(self._brotli.is_finished())
 
-    def more(self, data: bytes) -> bytes:
-        return bytes(self._brotli.process(data, output_buffer_limit=_SLICE))
+    def decode(self, data: bytes) -> bytes:
+        return bytes(self._brotli.process(data, output_buffer_limit=_SLICE_BYTES))
 
 
-class _Zstd:
+class _ZstdEngine:
     """Decodes a frame of zstd, with the standard library's module or its backport."""
 
     def __init__(self, library: Any) -> None:
         self._zstd = library.ZstdDecompressor(options={library.DecompressionParameter.window_log_max: _WINDOW_LOG})
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return bool(self._zstd.eof)
 
     @property
     def unused_data(self) -> bytes:
         return bytes(self._zstd.unused_data)
 
-    def more(self, data: bytes) -> bytes:
-        return bytes(self._zstd.decompress(data, _SLICE))
+    def decode(self, data: bytes) -> bytes:
+        return bytes(self._zstd.decompress(data, _SLICE_BYTES))
 
 
-_GZIP: Final = _Coding(partial(_Zlib, zlib.MAX_WBITS | 16), (zlib.error,), again=b"\x1f")
-_DEFLATE: Final = _Coding(partial(_Zlib, None), (zlib.error,))
-_ZSTD_AGAIN: Final = bytes([0x28, *range(0x50, 0x60)])
+_GZIP: Final = _Coding(partial(_ZlibEngine, zlib.MAX_WBITS | 16), (zlib.error,), next_member_bytes=b"\x1f")
+_DEFLATE: Final = _Coding(partial(_ZlibEngine, None), (zlib.error,))
+_ZSTD_FIRST_BYTES: Final = bytes([0x28, *range(0x50, 0x60)])
 """The first bytes of a frame, and of the sixteen kinds of skippable frames."""
 
 
 @cache
-def _br() -> _Coding | None:
-    library = _installed("brotli")
-    return None if library is None else _Coding(partial(_Brotli, library), (library.error,))
+def _brotli_coding() -> _Coding | None:
+    library = _import_library("brotli")
+    return None if library is None else _Coding(partial(_BrotliEngine, library), (library.error,))
 
 
 @cache
-def _zstd() -> _Coding | None:
-    library = _installed("compression.zstd") or _installed("backports.zstd")
-    return None if library is None else _Coding(partial(_Zstd, library), (library.ZstdError,), _ZSTD_AGAIN)
+def _zstd_coding() -> _Coding | None:
+    library = _import_library("compression.zstd") or _import_library("backports.zstd")
+    return None if library is None else _Coding(partial(_ZstdEngine, library), (library.ZstdError,), _ZSTD_FIRST_BYTES)
 
 
-def _installed(name: str) -> Any:
+def _import_library(name: str) -> Any:
     """Returns a library, or None if it cannot be imported: a broken one affects only the bodies that need it."""
     try:
         return import_module(name)

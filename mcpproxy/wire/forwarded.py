@@ -15,27 +15,27 @@ _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 MAX_FORWARDED_BYTES: Final = 4096
 """The maximum number of bytes that are read, from the end of a field; each proxy adds one address to it."""
 
-_FOR: Final = re.compile(r'(?i)(?:^|[;,\s])for=(?:"([^"]*)"|([^\s;,"]+))').findall
+_FOR_PARAMETER: Final = re.compile(r'(?i)(?:^|[;,\s])for=(?:"([^"]*)"|([^\s;,"]+))').findall
 
 
 def client_address(fields: Fields) -> str | None:
     """Returns the address that `X-Forwarded-For`, or else `Forwarded` (RFC 7239), names; None if neither names one."""
-    listed_texts = _joined(fields, b"x-forwarded-for").split(",")
-    addresses = [address for text in listed_texts if (address := _address(text)) is not None]
+    listed_texts = _field_text(fields, b"x-forwarded-for").split(",")
+    addresses = [address for text in listed_texts if (address := _parsed_address(text)) is not None]
     if not addresses:
-        named_texts = [quoted or plain for quoted, plain in _FOR(_joined(fields, b"forwarded"))]
-        addresses = [address for text in named_texts if (address := _address(text)) is not None]
+        named_texts = [quoted or plain for quoted, plain in _FOR_PARAMETER(_field_text(fields, b"forwarded"))]
+        addresses = [address for text in named_texts if (address := _parsed_address(text)) is not None]
     if not addresses:
         return None
     public_addresses = [address for address in addresses if address.is_global]
     return str(public_addresses[-1] if public_addresses else addresses[0])
 
 
-def _joined(fields: Fields, name: bytes) -> str:
+def _field_text(fields: Fields, name: bytes) -> str:
     return b",".join(fields.values_of(name))[-MAX_FORWARDED_BYTES:].decode("latin-1")
 
 
-def _address(text: str) -> _Address | None:
+def _parsed_address(text: str) -> _Address | None:
     """Returns the address in a text with or without a port, IPv6 with or without brackets, or None if it has none."""
     text = text.strip()
     if text.startswith("["):

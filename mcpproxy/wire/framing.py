@@ -18,13 +18,13 @@ MAX_EXTENSION_BYTES: Final = 16 << 10
 MAX_TRAILER_BYTES: Final = 16 << 10
 """The maximum size of a trailer section."""
 
-_CHARACTER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"  # of a token
+_TOKEN_CHAR: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"  # of a token
 # A value may be quoted, with quoted pairs in it (RFC 9112, 7.1.1; RFC 9110, 5.6.4). Its content is ASCII without line
 # ends, so a reader that ignores quotes finds the same size before it and the same end after it.
 _QUOTED: Final = rb'"(?:[\t !#-\[\]-~]++|\\[\t -~])*+"'
-_EXTENSION: Final = rb";" + _CHARACTER + rb"++(?:=(?:" + _CHARACTER + rb"++|" + _QUOTED + rb"))?"
-_BREAK: Final = re.compile(rb"[\r\n]").search
-TOKEN: Final = re.compile(_CHARACTER + rb"+").fullmatch
+_EXTENSION: Final = rb";" + _TOKEN_CHAR + rb"++(?:=(?:" + _TOKEN_CHAR + rb"++|" + _QUOTED + rb"))?"
+_LINE_BREAK: Final = re.compile(rb"[\r\n]").search
+TOKEN: Final = re.compile(_TOKEN_CHAR + rb"+").fullmatch
 _NOT_IN_VALUE: Final = re.compile(rb"[^\t\x20-\x7e\x80-\xff]").search
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})((?:" + _EXTENSION + rb")*+)").fullmatch
 _PLAIN_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n").match
@@ -34,23 +34,23 @@ class Fields(tuple[tuple[bytes, bytes], ...]):  # noqa: SLOT001 - a tuple subcla
     """Names and values in the order sent, with duplicates and case preserved, but without white space around values."""
 
     def __init__(self, _: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        self.named: Final[dict[bytes, list[bytes]]] = {}
+        self.values_by_name: Final[dict[bytes, list[bytes]]] = {}
         """The values of each field, by its name in lower case."""
         for name, value in self:
             lower_name = name.lower()
-            if lower_name in self.named:
-                self.named[lower_name].append(value)
+            if lower_name in self.values_by_name:
+                self.values_by_name[lower_name].append(value)
             else:
-                self.named[lower_name] = [value]
+                self.values_by_name[lower_name] = [value]
 
     def values_of(self, name: bytes) -> list[bytes]:
         """Returns all values of a field, by its name in lower case."""
-        return self.named.get(name, [])
+        return self.values_by_name.get(name, [])
 
     @property
     def media_type(self) -> bytes:
         """The media type of the content, in lower case, without parameters; empty if there is none."""
-        values = self.named.get(b"content-type")
+        values = self.values_by_name.get(b"content-type")
         return values[0].partition(b";")[0].strip().lower() if values else b""
 
 
@@ -63,7 +63,7 @@ class Body(NamedTuple):
     """The content of these bytes; may be empty."""
 
 
-class End(NamedTuple):
+class MessageEnd(NamedTuple):
     """The message is complete."""
 
     wire: bytes
@@ -80,7 +80,7 @@ class Malformed(Exception):
         self.status = status
 
 
-class Lines:
+class LineReader:
     """Reads lines that end in CRLF from chunks that may be split anywhere."""
 
     def __init__(self) -> None:
@@ -110,12 +110,12 @@ class Lines:
         pending = self.pending
         if pending.endswith(b"\r"):
             if data[position] != 0x0A:
-                raise _bare_return()
+                raise _bare_cr_error()
             line = bytes(pending[:-1])
             pending.clear()
             return line, position + 1
         max_bytes = limit + 2 - len(pending)
-        line_end = _BREAK(data, position, position + max_bytes)
+        line_end = _LINE_BREAK(data, position, position + max_bytes)
         stop = line_end.start() if line_end else min(position + max_bytes, len(data))
         if len(pending) + stop - position > limit:
             raise too_long_error()
@@ -125,13 +125,13 @@ class Lines:
         if data[stop] == 0x0A:
             raise Malformed("a line ends in LF without CR")
         if data[stop + 1] != 0x0A:
-            raise _bare_return()
+            raise _bare_cr_error()
         line = bytes(pending) + data[position:stop]
         pending.clear()
         return line, stop + 2
 
 
-class Chunks:
+class ChunkedBodyReader:
     """Reads the chunked body of one message.
 
     Attributes:
@@ -144,22 +144,22 @@ class Chunks:
         Args:
             forbidden: the names of fields that must not be trailers, in lower case.
         """
-        self.done = False
-        self._forbidden = forbidden
-        self._lines = Lines()
-        self._left = 0  # the number of bytes still missing from the chunk
-        self._in_data = False  # whether the next byte is in the data of a chunk, or in the CRLF after it
+        self.is_done = False
+        self._forbidden_trailers = forbidden
+        self._lines = LineReader()
+        self._missing_bytes = 0  # the number of bytes still missing from the chunk
+        self._is_in_data = False  # whether the next byte is in the data of a chunk, or in the CRLF after it
         self._excess = 0  # the number of extension bytes beyond those of content
         self._tail = bytearray()  # the last chunk and the trailers so far; empty until the last chunk begins
         self._trailers: list[tuple[bytes, bytes]] = []
 
-    def feed(self, data: bytes, position: int, emit: "Callable[[Body | End], object]") -> int:
+    def feed(self, data: bytes, position: int, emit: "Callable[[Body | MessageEnd], object]") -> int:
         """Reads up to the end of the body or of the data.
 
         Args:
             data: the bytes that one read returned.
             position: where to begin in the data.
-            emit: called with at most one `Body`, and with the `End`.
+            emit: called with at most one `Body`, and with the `MessageEnd`.
 
         Returns:
             The position at which reading stopped.
@@ -171,38 +171,38 @@ class Chunks:
         start = valid_end = position
         payload: list[bytes] = []
         try:
-            while position < len(data) and not self.done:
-                if self._left:
-                    piece = data[position : position + self._left]
+            while position < len(data) and not self.is_done:
+                if self._missing_bytes:
+                    piece = data[position : position + self._missing_bytes]
                     payload.append(piece)
-                    self._left -= len(piece)
+                    self._missing_bytes -= len(piece)
                     position += len(piece)
                 else:
-                    position = self._line(data, position)
+                    position = self._read_framing(data, position)
                 if not self._tail and not self._lines.pending:
                     valid_end = position
         finally:
             if valid_end > start:
                 emit(Body(held_bytes + data[start:valid_end], b"".join(payload)))
-        if self.done:
-            emit(End(bytes(self._tail), Fields(self._trailers)))
+        if self.is_done:
+            emit(MessageEnd(bytes(self._tail), Fields(self._trailers)))
         return position
 
-    def _line(self, data: bytes, position: int) -> int:
+    def _read_framing(self, data: bytes, position: int) -> int:
         """Reads a line that is not content: a chunk size, the CRLF after a chunk, or a trailer."""
         if self._tail:
-            return self._trailer(data, position)
-        if self._in_data:
+            return self._read_trailer(data, position)
+        if self._is_in_data:
             if not self._lines.pending and data.startswith(b"\r\n", position):
-                self._in_data = False
+                self._is_in_data = False
                 return position + 2
             line, position = self._lines.read_line(
                 data, position, 0, lambda: Malformed("no CRLF where a chunk should end")
             )
-            self._in_data = line is None
+            self._is_in_data = line is None
             return position
         if not self._lines.pending and (match := _PLAIN_CHUNK(data, position)):
-            self._size(match[1], b"")
+            self._begin_chunk(match[1], b"")
             return match.end()
         line, position = self._lines.read_line(
             data, position, MAX_CHUNK_LINE_BYTES, lambda: Malformed("a chunk size line is too long")
@@ -213,38 +213,38 @@ class Chunks:
                 raise Malformed(
                     "a chunk size is no hexadecimal number of up to 15 digits, or what follows it no extension"
                 )
-            self._size(size_match[1], size_match[2])
+            self._begin_chunk(size_match[1], size_match[2])
         return position
 
-    def _size(self, digits: bytes, extensions: bytes) -> None:
-        self._left = int(digits, 16)
-        self._in_data = self._left > 0
-        self._excess = max(0, self._excess + len(extensions) - self._left)
+    def _begin_chunk(self, digits: bytes, extensions: bytes) -> None:
+        self._missing_bytes = int(digits, 16)
+        self._is_in_data = self._missing_bytes > 0
+        self._excess = max(0, self._excess + len(extensions) - self._missing_bytes)
         if self._excess > MAX_EXTENSION_BYTES:
             raise Malformed("the chunk extensions are too long")
-        if not self._left:
+        if not self._missing_bytes:
             self._tail += b"%b%b\r\n" % (digits, extensions)
 
-    def _trailer(self, data: bytes, position: int) -> int:
+    def _read_trailer(self, data: bytes, position: int) -> int:
         line, position = self._lines.read_line(
-            data, position, MAX_TRAILER_BYTES - 2 - len(self._tail), _trailers_too_long
+            data, position, MAX_TRAILER_BYTES - 2 - len(self._tail), _trailers_too_long_error
         )
         if line is None:
             return position
         self._tail += line + b"\r\n"
         if not line:
-            self.done = True
+            self.is_done = True
             return position
         if len(self._trailers) == MAX_FIELDS:
-            raise _trailers_too_long()
-        name, value = field_of(line)
-        if name.lower() in self._forbidden:
+            raise _trailers_too_long_error()
+        name, value = parse_field(line)
+        if name.lower() in self._forbidden_trailers:
             raise Malformed("a trailer is a field that only a head may hold")
         self._trailers.append((name, value))
         return position
 
 
-def field_of(line: bytes) -> tuple[bytes, bytes]:
+def parse_field(line: bytes) -> tuple[bytes, bytes]:
     """Returns the name and the value of a header or trailer line."""
     if line.startswith((b" ", b"\t")):
         raise Malformed("a header line begins with white space")
@@ -262,9 +262,9 @@ def field_of(line: bytes) -> tuple[bytes, bytes]:
     return name, value.strip(b" \t")
 
 
-def _bare_return() -> Malformed:
+def _bare_cr_error() -> Malformed:
     return Malformed("CR stands without LF")
 
 
-def _trailers_too_long() -> Malformed:
+def _trailers_too_long_error() -> Malformed:
     return Malformed(f"the trailers have more than {MAX_TRAILER_BYTES} bytes or {MAX_FIELDS} lines", 431)

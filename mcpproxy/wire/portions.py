@@ -8,27 +8,27 @@ of its content.
 from collections.abc import Iterator
 from typing import Final
 
-PORTION_BYTES: Final = 64 << 10
-PORTION_LINES: Final = 128
+MAX_PORTION_BYTES: Final = 64 << 10
+MAX_PORTION_LINES: Final = 128
 """The maximum number of line ends; CR and LF each count as one. A portion may extend to the end of the block in which
 it exceeds this.
 """
-_BLOCK: Final = 512
+_BLOCK_BYTES: Final = 512
 
 
-def portion(data: bytes, position: int = 0) -> int:
+def portion_end(data: bytes, position: int = 0) -> int:
     """Returns the end of the portion that begins at `position`."""
-    end = min(position + PORTION_BYTES, len(data))
-    lines, size = 0, _BLOCK
+    end = min(position + MAX_PORTION_BYTES, len(data))
+    lines, size = 0, _BLOCK_BYTES
     while position < end:
         # Steps grow only while line ends are few, because the portion may be short and the data after it long.
         stop = min(position + size, end)
         line_ends = data.count(b"\n", position, stop) + data.count(b"\r", position, stop)
-        if lines + line_ends <= PORTION_LINES:
+        if lines + line_ends <= MAX_PORTION_LINES:
             lines += line_ends
             position = stop
             size *= 2
-        elif size > _BLOCK:
+        elif size > _BLOCK_BYTES:
             size //= 2
         else:
             return stop
@@ -39,6 +39,6 @@ def portions(data: bytes) -> Iterator[bytes]:
     """Yields the data, cut into portions."""
     start = 0
     while start < len(data):
-        stop = portion(data, start)
+        stop = portion_end(data, start)
         yield data[start:stop] if start or stop < len(data) else data
         start = stop

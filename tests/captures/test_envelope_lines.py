@@ -205,7 +205,7 @@ def test_a_method_that_needs_a_closer_look_is_not_named(name: object) -> None:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_recorder_makes_the_same_records_before_orjson_is_there(direction: Direction) -> None:
-    from mcpproxy.recorder.stdio import early_middles
+    from mcpproxy.recorder.stdio import middles_without_orjson
 
     lines = [case.raw for case in CASES if len(case.raw) <= MAX_EXACTLY_JUDGED_BYTES]
-    assert early_middles(direction, lines) == lines_members(direction, lines)
+    assert middles_without_orjson(direction, lines) == lines_members(direction, lines)

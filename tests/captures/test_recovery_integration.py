@@ -73,7 +73,7 @@ class KilledRecorder:
 
     def recover(self) -> Inspection:
         """Recover the capture, as the guard does; returns its inspection."""
-        assert self.recovery.run()
+        assert self.recovery.complete_capture()
         return tally(Capture(self.path))
 
     def frames(self) -> list[bytes]:
@@ -191,7 +191,7 @@ def killed_in_write(recorder: KilledRecorder, call: int, cut: int) -> None:
     pid = os.fork()
     if pid == 0:
         recorder.recovery._write = write
-        recorder.recovery.run()
+        recorder.recovery.complete_capture()
         os._exit(1)
     os.waitpid(pid, 0)
 
@@ -270,7 +270,7 @@ def test_a_strangers_file_in_the_place_of_the_next_segment_is_left_alone(dying: 
     other = tmp_path / "x.2.mcpcap"
     other.symlink_to(tmp_path / "victim")
     (tmp_path / "victim").write_bytes(b"precious")
-    assert recorder.recovery.run()
+    assert recorder.recovery.complete_capture()
     assert (tmp_path / "victim").read_bytes() == b"precious"
     assert b'"n' in recorder.path.read_bytes().splitlines()[-2]
 
@@ -309,7 +309,7 @@ def test_a_disk_that_goes_on_refusing_ends_the_recovery(dying: Make) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     recorder.recovery._write = write
-    assert not recorder.recovery.run()
+    assert not recorder.recovery.complete_capture()
     assert tries == recovery_module.MAX_WRITE_ATTEMPTS
 
 

@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from mcpproxy.clients.documents.editable_text import EditableText
-from mcpproxy.clients.documents.edits import ConfigError, Edit, expected
+from mcpproxy.clients.documents.edits import ConfigError, Edit, data_after_edits
 from mcpproxy.clients.documents.json_text import JsonText
 
 Format = Literal["json", "jsonc", "toml", "yaml"]
 """`json` is for clients that refuse comments and trailing commas, `jsonc` for clients that accept them."""
 
-MAX_BYTES: Final = 64 << 20
+MAX_FILE_BYTES: Final = 64 << 20
 """Larger files are refused, because no client could use one and reading it would take minutes."""
 
-MAX_SLOW_BYTES: Final = 1 << 20
+MAX_SLOW_FORMAT_BYTES: Final = 1 << 20
 """Larger TOML and YAML files are refused, because their parsers take a minute for a few MiB."""
 
 _BOM: Final = "\ufeff"
 
 
-def read_file(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+def read_file(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Returns the bytes of a file, without waiting for the writer if the file is a FIFO.
 
     Args:
@@ -59,8 +59,8 @@ class Document:
         Raises:
             ConfigError: it does not parse; the text begins with the line and column if they are known.
         """
-        if form in ("toml", "yaml") and len(data) > MAX_SLOW_BYTES:
-            raise ConfigError(f"it is larger than {MAX_SLOW_BYTES >> 20} MiB")
+        if form in ("toml", "yaml") and len(data) > MAX_SLOW_FORMAT_BYTES:
+            raise ConfigError(f"it is larger than {MAX_SLOW_FORMAT_BYTES >> 20} MiB")
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -68,23 +68,23 @@ class Document:
             raise ConfigError(f"line {line}: this is not UTF-8 text") from None
         self._bom = _BOM if text.startswith(_BOM) else ""
         self._form = form
-        self._text = _read(text.removeprefix(_BOM), form)
+        self._text = _parse(text.removeprefix(_BOM), form)
 
     @property
     def data(self) -> Any:
         """The data of the file, as plain values."""
         return self._text.data
 
-    def edited(self, edits: list[Edit]) -> bytes:
+    def edited_bytes(self, edits: list[Edit]) -> bytes:
         """Returns the bytes of the edited file.
 
         Raises:
             ConfigError: the form of the file does not allow these edits without other changes.
         """
         try:
-            text = self._text.apply(edits)
-            edited_text = _read(text, self._form)
-            expected_data = expected(self._text.data, edits)
+            text = self._text.edited_text(edits)
+            edited_text = _parse(text, self._form)
+            expected_data = data_after_edits(self._text.data, edits)
             is_expected = edited_text.data == expected_data
         except (LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ConfigError(
@@ -98,7 +98,7 @@ class Document:
             raise ConfigError("what would be written, such as the name of a directory, is not UTF-8 text") from None
 
 
-def data_of(path: Path, form: Format) -> Any:
+def read_data(path: Path, form: Format) -> Any:
     """Returns the data of a file as plain values, or None if the file does not exist or cannot be read."""
     try:
         return Document(read_file(path), form).data
@@ -106,7 +106,7 @@ def data_of(path: Path, form: Format) -> Any:
         return None
 
 
-def _read(text: str, form: Format) -> EditableText:
+def _parse(text: str, form: Format) -> EditableText:
     if form in ("json", "jsonc"):
         return JsonText(text, strict=form == "json")
     if form == "toml":

@@ -19,13 +19,13 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedValue:
     """The value at a path of the unedited file, spelled as it is there."""
 
     path: Path
 
 
-Item = str | Moved
+Item = str | MovedValue
 """A word to write: a new one, or one from elsewhere in the same file."""
 
 
@@ -51,7 +51,7 @@ class ReplaceMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepend:
+class PrependItems:
     """Inserts words at the front of a list."""
 
     path: Path
@@ -59,7 +59,7 @@ class Prepend:
 
 
 @dataclass(frozen=True, slots=True)
-class DropHead:
+class DropFirstItems:
     """Removes the first words of a list."""
 
     path: Path
@@ -87,7 +87,7 @@ class RemoveMember:
     path: Path
 
 
-Edit = SetValue | ReplaceMember | Prepend | DropHead | AddMember | RemoveMember
+Edit = SetValue | ReplaceMember | PrependItems | DropFirstItems | AddMember | RemoveMember
 
 
 def value_at(data: Any, path: Path) -> Any:
@@ -110,17 +110,17 @@ def value_or(data: Any, path: Path, default: Any = None) -> Any:
         return default
 
 
-def expected(data: Any, edits: list[Edit]) -> Any:
+def data_after_edits(data: Any, edits: list[Edit]) -> Any:
     """Returns the data that a file must contain after the edits; `data` is its data before them."""
     edited_data = copy.copy(data)
 
     def plain_value(value: Value) -> Any:
         if isinstance(value, tuple):
             return [plain_value(item) for item in value]
-        return value_at(data, value.path) if isinstance(value, Moved) else value
+        return value_at(data, value.path) if isinstance(value, MovedValue) else value
 
     for edit in edits:
-        parent = _own(edited_data, edit.path[:-1])
+        parent = _copy_on_path(edited_data, edit.path[:-1])
         key = edit.path[-1]
         match edit:
             case SetValue():
@@ -128,9 +128,9 @@ def expected(data: Any, edits: list[Edit]) -> Any:
             case ReplaceMember():
                 del parent[key]
                 parent[edit.key] = plain_value(edit.value)
-            case Prepend():
+            case PrependItems():
                 parent[key] = [*plain_value(edit.items), *parent[key]]
-            case DropHead():
+            case DropFirstItems():
                 parent[key] = parent[key][edit.count :]
             case AddMember():
                 parent[key] = plain_value(edit.value)
@@ -139,7 +139,7 @@ def expected(data: Any, edits: list[Edit]) -> Any:
     return edited_data
 
 
-def _own(data: Any, path: Path) -> Any:
+def _copy_on_path(data: Any, path: Path) -> Any:
     """Copies every container on a path and returns the last one; everything off the path stays shared."""
     for key in path:
         data[key] = copy.copy(data[key])

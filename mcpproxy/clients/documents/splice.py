@@ -45,20 +45,20 @@ def line_end(text: str, position: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def newline_of(text: str) -> str:
+def line_break(text: str) -> str:
     """Returns the line break that the text uses."""
     position = text.find("\n")
     return "\r\n" if position > 0 and text[position - 1] == "\r" else "\n"
 
 
-def whole_lines(text: str, span: Span) -> Span:
+def line_span(text: str, span: Span) -> Span:
     """Returns the span of the lines that contain a span, line breaks included.
 
     If the last line of the text has no line break, the line break before the lines is included instead.
     """
     start, end = line_start(text, span[0]), line_end(text, span[1])
     if end == len(text) and not text.endswith("\n") and start > 0:
-        start -= len(newline_of(text))
+        start -= len(line_break(text))
     return start, end
 
 
@@ -70,7 +70,7 @@ def insert_line(splices: Splices, position: int, line: str) -> None:
         position: the end of the other line, after its line break.
         line: the new line, without a line break.
     """
-    text, newline = splices.text, newline_of(splices.text)
+    text, newline = splices.text, line_break(splices.text)
     splices.insert(position, newline + line if position == len(text) and not text.endswith("\n") else line + newline)
 
 
@@ -132,12 +132,12 @@ def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comme
         separator_text = text[stop:next_start]
         if not is_last and not any(comment_start in separator_text for comment_start in comments):
             stop = next_start
-        elif (comma_offset := _comma(separator_text, comments)) >= 0:
+        elif (comma_offset := _separator_offset(separator_text, comments)) >= 0:
             splices.replace((stop + comma_offset, stop + comma_offset + 1), "")
         splices.replace((start, stop), "")
 
 
-def _comma(text: str, comments: tuple[str, ...]) -> int:
+def _separator_offset(text: str, comments: tuple[str, ...]) -> int:
     """Returns the position of the comma that separates two items, outside comments, or -1 if there is none."""
     position = 0
     while position < len(text):

@@ -12,22 +12,30 @@ from typing import Final
 import yaml
 
 from mcpproxy.clients.documents.editable_text import EditableText
-from mcpproxy.clients.documents.edits import AddMember, ConfigError, DropHead, Item, Moved, Path, Prepend
-from mcpproxy.clients.documents.splice import Span, Splices, insert_line, line_end, line_start, newline_of, whole_lines
+from mcpproxy.clients.documents.edits import (
+    AddMember,
+    ConfigError,
+    DropFirstItems,
+    Item,
+    MovedValue,
+    Path,
+    PrependItems,
+)
+from mcpproxy.clients.documents.splice import Span, Splices, insert_line, line_break, line_end, line_span, line_start
 
 MAX_NODES: Final = 1_000_000
 """The maximum number of values in a file, with each alias expanded, because a few lines can expand to billions of
 values.
 """
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9/_](?:[\w./@+:?=&%~-]*[\w/])?", re.ASCII)
+_UNQUOTED_WORD: Final = re.compile(r"[A-Za-z0-9/_](?:[\w./@+:?=&%~-]*[\w/])?", re.ASCII)
 _UNSAFE_IN_FLOW: Final = frozenset(",[]{}?#:\"'\n")
 
 
 class YamlText(EditableText):
     """A YAML file."""
 
-    COMMENTS = ("#",)
+    COMMENT_MARKS = ("#",)
 
     def __init__(self, text: str) -> None:
         """Parses a file.
@@ -36,8 +44,8 @@ class YamlText(EditableText):
             ConfigError: it is not YAML, or not exactly one document.
         """
         try:
-            self._top = yaml.compose(text, Loader=yaml.SafeLoader)
-            if self._top is not None and _size(self._top, {}) > MAX_NODES:
+            self._root = yaml.compose(text, Loader=yaml.SafeLoader)
+            if self._root is not None and _expanded_size(self._root, {}) > MAX_NODES:
                 raise ConfigError(f"its aliases stand for more than {MAX_NODES:,} values")
             self.data = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
@@ -47,35 +55,35 @@ class YamlText(EditableText):
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise ConfigError(f"this is not YAML that can be read: {' '.join(str(error).split())}") from None
         self.text = text
-        self._shared = _shared(self._top)
+        self._shared_ids = _shared_node_ids(self._root)
 
-    def _prepend(self, edit: Prepend, splices: Splices) -> None:
-        node = self._sequence(edit.path)
+    def _prepend_items(self, edit: PrependItems, splices: Splices) -> None:
+        node = self._sequence_node(edit.path)
         if node.flow_style:
-            super()._prepend(edit, splices)
+            super()._prepend_items(edit, splices)
             return
-        words = [self._in_form(item, flow=False) for item in edit.items]
+        words = [self._scalar_text(item, flow=False) for item in edit.items]
         item_start = node.value[0].start_mark.index
         start = line_start(self.text, item_start)
         indented_dash = self.text[start:item_start]
         if indented_dash.strip() != "-":
             raise ConfigError(f"the list {edit.path[-1]!r} begins on the line of its name")
-        splices.insert(start, "".join(f"{indented_dash}{word}{newline_of(self.text)}" for word in words))
+        splices.insert(start, "".join(f"{indented_dash}{word}{line_break(self.text)}" for word in words))
 
-    def _drop(self, edit: DropHead, splices: Splices) -> None:
-        node = self._sequence(edit.path)
+    def _drop_items(self, edit: DropFirstItems, splices: Splices) -> None:
+        node = self._sequence_node(edit.path)
         if node.flow_style:
-            super()._drop(edit, splices)
+            super()._drop_items(edit, splices)
             return
         for item in node.value[: edit.count]:
-            splices.replace(self._block_item(item), "")
+            splices.replace(self._block_item_span(item), "")
         if edit.count >= len(node.value):
-            key = self._key(edit.path)
+            key = self._key_node(edit.path)
             after_colon = self.text.index(":", key.end_mark.index) + 1
             splices.insert(after_colon, " []")
 
-    def _block_item(self, item: yaml.Node) -> Span:
-        start, end = _span(item)
+    def _block_item_span(self, item: yaml.Node) -> Span:
+        start, end = _node_span(item)
         line_begin = line_start(self.text, start)
         if (
             self.text[line_begin:start].strip() != "-"
@@ -85,107 +93,107 @@ class YamlText(EditableText):
             raise ConfigError("an item of the list is written in a form that cannot be taken out")
         return line_begin, line_end(self.text, end)
 
-    def _add(self, edit: AddMember, splices: Splices) -> None:
+    def _add_member(self, edit: AddMember, splices: Splices) -> None:
         _, end = self._value_span(edit.after)
-        value = self._written(edit.value, edit.after)
-        if self._in_flow(edit.after):
+        value = self._value_text(edit.value, edit.after)
+        if self._is_in_flow(edit.after):
             splices.insert(end, f", {edit.key}: {value}")
             return
-        column = self._key(edit.after).start_mark.column
+        column = self._key_node(edit.after).start_mark.column
         insert_line(splices, line_end(self.text, end), f"{' ' * column}{edit.key}: {value}")
 
-    def _remove(self, path: Path, splices: Splices) -> None:
-        key, node = self._key(path), self._at(path)
-        if self._in_flow(path):
+    def _remove_member(self, path: Path, splices: Splices) -> None:
+        key, node = self._key_node(path), self._node_at(path)
+        if self._is_in_flow(path):
             comma = self.text.rfind(",", 0, key.start_mark.index)
             splices.replace((comma, node.end_mark.index), "")
             return
         start = line_start(self.text, key.start_mark.index)
         if self.text[start : key.start_mark.index].strip():
             raise ConfigError(f"{path[-1]!r} shares its line with something else")
-        splices.replace(whole_lines(self.text, (key.start_mark.index, _end(node))), "")
+        splices.replace(line_span(self.text, (key.start_mark.index, _node_end(node))), "")
 
-    def _at(self, path: Path) -> yaml.Node:
-        node = self._top
+    def _node_at(self, path: Path) -> yaml.Node:
+        node = self._root
         for key in path:
             if isinstance(node, yaml.MappingNode):
-                node = _member(node, key)[1]
+                node = _member_nodes(node, key)[1]
             elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
                 node = node.value[key]
             else:
                 raise TypeError(key)
-            if id(node) in self._shared:
+            if id(node) in self._shared_ids:
                 raise ConfigError(f"{key!r} is an alias, so an edit would change other places, too")
         assert node is not None
         return node
 
-    def _key(self, path: Path) -> yaml.Node:
-        parent = self._at(path[:-1])
+    def _key_node(self, path: Path) -> yaml.Node:
+        parent = self._node_at(path[:-1])
         if not isinstance(parent, yaml.MappingNode):
             raise TypeError(path[-1])
-        return _member(parent, path[-1])[0]
+        return _member_nodes(parent, path[-1])[0]
 
     def _key_span(self, path: Path) -> Span:
-        return _span(self._key(path))
+        return _node_span(self._key_node(path))
 
     def _value_span(self, path: Path) -> Span:
-        node = self._at(path)
+        node = self._node_at(path)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
             raise ConfigError(f"{path[-1]!r} is written as a block of text")
-        return _span(node)
+        return _node_span(node)
 
     def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
-        node = self._sequence(path)
-        return _span(node), [_span(item) for item in node.value]
+        node = self._sequence_node(path)
+        return _node_span(node), [_node_span(item) for item in node.value]
 
-    def _sequence(self, path: Path) -> yaml.SequenceNode:
-        node = self._at(path)
+    def _sequence_node(self, path: Path) -> yaml.SequenceNode:
+        node = self._node_at(path)
         if not isinstance(node, yaml.SequenceNode):
             raise TypeError(path[-1])
         return node
 
-    def _in_flow(self, path: Path) -> bool:
+    def _is_in_flow(self, path: Path) -> bool:
         """Returns whether a value is written inside brackets."""
-        node = self._top
+        node = self._root
         for key in path:
             if isinstance(node, yaml.CollectionNode) and node.flow_style:
                 return True
-            node = _member(node, key)[1] if isinstance(node, yaml.MappingNode) else node.value[key]  # type: ignore[union-attr]
+            node = _member_nodes(node, key)[1] if isinstance(node, yaml.MappingNode) else node.value[key]  # type: ignore[union-attr]
         return False
 
-    def _spelled(self, item: Item) -> str:
-        return self._in_form(item, flow=True)
+    def _word_text(self, item: Item) -> str:
+        return self._scalar_text(item, flow=True)
 
-    def _spelled_at(self, item: Item, position: Path) -> str:
-        return self._in_form(item, flow=self._in_flow(position))
+    def _word_text_at(self, item: Item, position: Path) -> str:
+        return self._scalar_text(item, flow=self._is_in_flow(position))
 
-    def _in_form(self, item: Item, *, flow: bool) -> str:
-        if isinstance(item, Moved):
-            node = self._at(item.path)
-            source = self.text[slice(*_span(node))]
+    def _scalar_text(self, item: Item, *, flow: bool) -> str:
+        if isinstance(item, MovedValue):
+            node = self._node_at(item.path)
+            source = self.text[slice(*_node_span(node))]
             is_quoted = isinstance(node, yaml.ScalarNode) and node.style in ('"', "'")
             if is_quoted and "\n" not in source:
                 return source
             if isinstance(node, yaml.ScalarNode) and node.style is None and not (flow and _UNSAFE_IN_FLOW & {*source}):
                 return source
             item = str(node.value)
-        if _PLAIN.fullmatch(item) and yaml.safe_load(item) == item:
+        if _UNQUOTED_WORD.fullmatch(item) and yaml.safe_load(item) == item:
             return item
         return json.dumps(item)
 
 
-def _member(node: yaml.MappingNode, key: str | int) -> tuple[yaml.Node, yaml.Node]:
+def _member_nodes(node: yaml.MappingNode, key: str | int) -> tuple[yaml.Node, yaml.Node]:
     for name, value in reversed(node.value):
         if isinstance(name, yaml.ScalarNode) and name.value == str(key):
             return name, value
     raise LookupError(key)
 
 
-def _span(node: yaml.Node) -> Span:
+def _node_span(node: yaml.Node) -> Span:
     return node.start_mark.index, node.end_mark.index
 
 
-def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:
     """Returns the number of values in a node, with its aliases expanded.
 
     Raises:
@@ -202,11 +210,11 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
         children = [part for pair in node.value for part in pair]
     elif isinstance(node, yaml.SequenceNode):
         children = node.value
-    sizes[id(node)] = 1 + sum(_size(part, sizes) for part in children)
+    sizes[id(node)] = 1 + sum(_expanded_size(part, sizes) for part in children)
     return sizes[id(node)]
 
 
-def _shared(top: yaml.Node | None) -> set[int]:
+def _shared_node_ids(top: yaml.Node | None) -> set[int]:
     """Returns the ids of the nodes that occur in several places because of aliases."""
     seen_ids: set[int] = set()
     shared_ids: set[int] = set()
@@ -224,9 +232,9 @@ def _shared(top: yaml.Node | None) -> set[int]:
     return shared_ids
 
 
-def _end(node: yaml.Node) -> int:
+def _node_end(node: yaml.Node) -> int:
     """Returns the end of a node; PyYAML's end mark for a block of items or members is the start of the next node."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last_child = node.value[-1]
-        return _end(last_child[1] if isinstance(last_child, tuple) else last_child)
+        return _node_end(last_child[1] if isinstance(last_child, tuple) else last_child)
     return int(node.end_mark.index)

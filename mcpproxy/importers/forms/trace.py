@@ -206,7 +206,7 @@ class _FrameReader:
         if number in self._answered_exchanges:
             raise InvalidLine(f"exchange {number} already has a response")
         head, body = response_of(raw)
-        if not head.informational:
+        if not head.is_informational:
             self._answered_exchanges.add(number)
             if step.kind == "res":
                 self._closed_exchanges.add(number)

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from mcpproxy.wire.framing import Fields
 
-LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+LOOPBACK_HOSTS: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 """The host names that always refer to this machine."""
-_WEB: Final = (b"http://", b"https://")
+_WEB_SCHEMES: Final = (b"http://", b"https://")
 
 
 class Objection(NamedTuple):
@@ -23,7 +23,7 @@ class Objection(NamedTuple):
     reason: str
 
 
-class Admission:
+class AdmissionRule:
     """The admission rule of one listener."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -32,26 +32,26 @@ class Admission:
         Raises:
             UnicodeError: a name is not a valid host name.
         """
-        self._names = LOOPBACK | {_host(_spelt(name)) for name in names}
+        self._names = LOOPBACK_HOSTS | {_host(_host_spelling(name)) for name in names}
 
-    def judge(self, headers: Fields) -> Objection | None:
+    def objection_to(self, headers: Fields) -> Objection | None:
         """Returns the objection to a request with this header list, or None if it is admitted."""
         for host in headers.values_of(b"host"):
             if _host(host) not in self._names:
                 return Objection(421, "the Host header names another server; see --allow-host")
         for origin in headers.values_of(b"origin"):
-            if not self._is_ours(origin):
+            if not self._is_own_page(origin):
                 return Objection(403, "the Origin header names a page of another machine; see --allow-host")
         for site in headers.values_of(b"sec-fetch-site"):
             if site.lower() == b"cross-site":
                 return Objection(403, "a page of another site sent this (Sec-Fetch-Site: cross-site)")
         return None
 
-    def _is_ours(self, origin: bytes) -> bool:
+    def _is_own_page(self, origin: bytes) -> bool:
         lower_origin = origin.lower()
         return any(
             lower_origin.startswith(scheme) and _host(lower_origin.removeprefix(scheme)) in self._names
-            for scheme in _WEB
+            for scheme in _WEB_SCHEMES
         )
 
 
@@ -61,6 +61,6 @@ def _host(authority: bytes) -> bytes:
     return (host if colon and (port.isdigit() or not port) and not port.endswith(b"]") else authority).lower()
 
 
-def _spelt(name: str) -> bytes:
+def _host_spelling(name: str) -> bytes:
     """Returns a name in the form of the Host header, with IPv6 addresses in brackets."""
     return f"[{name}]".encode() if name.count(":") > 1 and not name.startswith("[") else name.encode("idna")

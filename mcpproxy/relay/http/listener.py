@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from mcpproxy.relay.http.client_connection import ClientConnection
 from mcpproxy.relay.http.observer import Observer
-from mcpproxy.relay.http.shared import Shared
+from mcpproxy.relay.http.shared import SharedState
 from mcpproxy.relay.http.upstream import error_text
 
-CLOSE_S: Final = 1.0
+MAX_CLOSE_S: Final = 1.0
 """How long clients that do not read may delay the exit, in seconds."""
 BACKLOG: Final = 512
 _ACCEPTS_PER_TURN: Final = 2  # per turn of the event loop, because closing a surplus connection takes several turns
@@ -18,7 +18,7 @@ _ACCEPTS_PER_TURN: Final = 2  # per turn of the event loop, because closing a su
 class HttpRelay:
     """A listener and its connections."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SharedState) -> None:
         """Creates a relay that does not listen yet.
 
         Args:
@@ -31,7 +31,7 @@ class HttpRelay:
     async def listen(self, bound: socket.socket) -> None:
         """Starts accepting connections on a bound socket."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._fault)
+        loop.set_exception_handler(self._on_loop_error)
         create_server = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
         self._server = await create_server(
             lambda: ClientConnection(self.shared, loop), sock=bound, backlog=_ACCEPTS_PER_TURN
@@ -46,24 +46,24 @@ class HttpRelay:
         for leave in list(self.shared.clients.values()):
             leave()
         try:
-            async with asyncio.timeout(CLOSE_S):
-                await self.shared.all_dropped()
+            async with asyncio.timeout(MAX_CLOSE_S):
+                await self.shared.wait_until_empty()
         except TimeoutError:  # a client that does not read cannot be closed cleanly
             for client in list(self.shared.clients):
                 client.transport.abort()
-        self.shared.observer_calls.make()
+        self.shared.observer_calls.make_calls()
         await self.shared.turns.finish()
 
-    def observe(self, observer: Observer) -> None:
+    def set_observer(self, observer: Observer) -> None:
         """Reports connections that are made from now on to another observer."""
         self.shared.observer_calls.observer = observer
 
-    def _fault(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Reports in one line an error that asyncio would print with a traceback."""
         if self._is_closed:  # asyncio may still try to accept connections on the closed listener
             return
         error = context.get("exception")
         if isinstance(error, OSError):  # accepting failed; asyncio tries again after a second
-            self.shared.tell(f"new connections are delayed: {error_text(error)}")
+            self.shared.say(f"new connections are delayed: {error_text(error)}")
         else:
-            self.shared.tell(f"a fault in mcpproxy: {context['message']} ({type(error).__name__})")
+            self.shared.say(f"a fault in mcpproxy: {context['message']} ({type(error).__name__})")

@@ -12,7 +12,7 @@ from mcpproxy.wire import http1, response
 EndedBy = Literal["client", "server", "proxy", "error"]
 
 
-class Rewritten(NamedTuple):
+class RewrittenAddress(NamedTuple):
     """Reports that an address in the response was not forwarded as sent; precedes the event that contains it."""
 
     place: str
@@ -21,8 +21,8 @@ class Rewritten(NamedTuple):
     forwarded: bytes
 
 
-Event: TypeAlias = response.Event | Rewritten
-"""An event of a response. All events except `Rewritten` contain what the upstream sent."""
+Event: TypeAlias = response.Event | RewrittenAddress
+"""An event of a response. All events except `RewrittenAddress` contain what the upstream sent."""
 
 
 class ConnectionTap(Protocol):
@@ -35,7 +35,7 @@ class ConnectionTap(Protocol):
     def catch_up(self) -> None:
         """Does some of that work."""
 
-    def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
+    def request(self, at_ns: int, events: Sequence[http1.RequestEvent]) -> None:
         """Called when pieces of requests were forwarded to the upstream; a `Refusal` marks one that was not."""
 
     def response(self, at_ns: int, events: Sequence[Event]) -> None:

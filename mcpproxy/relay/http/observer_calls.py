@@ -10,13 +10,13 @@ import time
 from functools import partial
 
 from mcpproxy.relay.http.observer import ConnectionTap, Observer, TapCall
-from mcpproxy.relay.http.round_robin import RoundRobin
+from mcpproxy.relay.http.round_robin import RoundRobinQueue
 
 
 class ObserverCalls:
     """The queued calls for all connections."""
 
-    def __init__(self, observer: Observer, turns: RoundRobin) -> None:
+    def __init__(self, observer: Observer, turns: RoundRobinQueue) -> None:
         """Starts without calls.
 
         Args:
@@ -25,17 +25,17 @@ class ObserverCalls:
         """
         self.observer = observer
         self._turns = turns
-        self._due: list[tuple[ObservedConnection, int, TapCall]] = []
+        self._queued_calls: list[tuple[ObservedConnection, int, TapCall]] = []
 
-    def queue(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
+    def queue_call(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
         """Queues a call about bytes that a connection has just forwarded, or about its end."""
-        if not self._due:
-            asyncio.get_running_loop().call_soon(self.make)
-        self._due.append((connection, at_ns, call))
+        if not self._queued_calls:
+            asyncio.get_running_loop().call_soon(self.make_calls)
+        self._queued_calls.append((connection, at_ns, call))
 
-    def make(self) -> None:
+    def make_calls(self) -> None:
         """Makes the queued calls now."""
-        calls, self._due = self._due, []
+        calls, self._queued_calls = self._queued_calls, []
         for connection, at_ns, call in calls:
             if connection.tap is None:
                 continue
@@ -65,9 +65,9 @@ class ObservedConnection:
     def __init__(self, calls: ObserverCalls) -> None:
         self.calls = calls
         self.tap: ConnectionTap | None = None
-        """The tap; None before `connected`, and after a fault for which the observer returned none."""
+        """The tap; None before `report_connected`, and after a fault for which the observer returned none."""
 
-    def connected(self, peer: str) -> None:
+    def report_connected(self, peer: str) -> None:
         """Reports that the client has connected."""
         try:
             self.tap = self.calls.observer.connected(peer)
@@ -79,7 +79,7 @@ class ObservedConnection:
         """Whether the tap still has to process traffic that it has seen."""
         return self.tap is not None and self.tap.is_behind
 
-    def show(self, call: TapCall, at_ns: int = 0) -> None:
+    def report_event(self, call: TapCall, at_ns: int = 0) -> None:
         """Reports an event with the given time, or else with the current time."""
         if self.tap is not None:
-            self.calls.queue(self, at_ns or time.monotonic_ns(), call)
+            self.calls.queue_call(self, at_ns or time.monotonic_ns(), call)

@@ -11,15 +11,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-TURN_S: Final = 0.0005
+MAX_TURN_S: Final = 0.0005
 """How long after the start of a turn another portion may begin, in seconds; at least one is always handled."""
 
 
-class RoundRobin:
+class RoundRobinQueue:
     """A queue of work that is done step by step."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Callable[[], bool]] = deque()
+        self._waiting_steps: deque[Callable[[], bool]] = deque()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
@@ -27,24 +27,24 @@ class RoundRobin:
         """Calls `step`, in turn with others, until it returns False; if it raises, only this work ends."""
         if self._is_idle.is_set():
             self._is_idle.clear()
-            asyncio.get_running_loop().call_soon(self._turn)
-        self._waiting.append(step)
+            asyncio.get_running_loop().call_soon(self._run_turn)
+        self._waiting_steps.append(step)
 
     async def finish(self) -> None:
         """Waits until all work is done, still in turns, so that the consumer of the results can keep up."""
         await self._is_idle.wait()
 
-    def _turn(self) -> None:
-        deadline = time.monotonic() + TURN_S
+    def _run_turn(self) -> None:
+        deadline = time.monotonic() + MAX_TURN_S
         try:
-            while self._waiting:
-                step = self._waiting.popleft()
+            while self._waiting_steps:
+                step = self._waiting_steps.popleft()
                 if step():
-                    self._waiting.append(step)
+                    self._waiting_steps.append(step)
                 if time.monotonic() >= deadline:
                     return
         finally:
-            if self._waiting:
-                asyncio.get_running_loop().call_soon(self._turn)
+            if self._waiting_steps:
+                asyncio.get_running_loop().call_soon(self._run_turn)
             else:
                 self._is_idle.set()

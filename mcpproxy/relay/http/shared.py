@@ -4,24 +4,26 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from mcpproxy.relay.http.admission import Admission
+from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.observer import Observer
 from mcpproxy.relay.http.observer_calls import ObserverCalls
 from mcpproxy.relay.http.rewrite import Origin
-from mcpproxy.relay.http.round_robin import RoundRobin
-from mcpproxy.relay.http.side import Side
+from mcpproxy.relay.http.round_robin import RoundRobinQueue
+from mcpproxy.relay.http.side import RelayConnection
 from mcpproxy.relay.http.upstream import Upstream
 
-_SURPLUS_ANSWERED: Final = 4  # the number of clients above the maximum that receive an explanation instead of a reset
+_MAX_SURPLUS_CLIENTS: Final = (
+    4  # the number of clients above the maximum that receive an explanation instead of a reset
+)
 
 
-class Shared:
+class SharedState:
     """The state that all client connections share, and the list of these connections."""
 
     def __init__(
         self,
         upstream: Upstream,
-        admission: Admission | None,
+        admission: AdmissionRule | None,
         observer: Observer,
         tell: Callable[[str], None],
         *,
@@ -43,19 +45,19 @@ class Shared:
         self.admission = admission
         self.is_public = admission is None
         """Whether clients connect from outside, to the public address of the server."""
-        self.turns = RoundRobin()
+        self.turns = RoundRobinQueue()
         self.observer_calls = ObserverCalls(observer, self.turns)
         self.origin = (
             Origin("http" if upstream.tls is None else "https", upstream.host, upstream.port) if rewrites else None
         )
-        self.tell = tell
-        self.clients: dict[Side, Callable[[], None]] = {}
+        self.say = tell
+        self.clients: dict[RelayConnection, Callable[[], None]] = {}
         """The client connections, each with the function to call when the recorder ends."""
-        self.cap = most
+        self.max_clients = most
         self._has_dropped = asyncio.Event()
-        self._has_reported_crowd = False
+        self._has_reported_overload = False
 
-    def add(self, client: Side, leave: Callable[[], None]) -> bool:
+    def add_client(self, client: RelayConnection, leave: Callable[[], None]) -> bool:
         """Adds a client that has connected; returns False if too many are connected.
 
         Args:
@@ -63,14 +65,14 @@ class Shared:
             leave: ends the connection, with the recorder as the cause.
         """
         self.clients[client] = leave
-        return len(self.clients) <= self.cap
+        return len(self.clients) <= self.max_clients
 
-    def drop(self, client: Side) -> None:
+    def remove_client(self, client: RelayConnection) -> None:
         """Removes a client whose connection is closed."""
         self.clients.pop(client, None)
         self._has_dropped.set()
 
-    async def all_dropped(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Waits until no client is connected."""
         while self.clients:
             self._has_dropped.clear()
@@ -78,13 +80,14 @@ class Shared:
 
     def report_overload(self) -> None:
         """Reports that clients are refused, but only once, because there may be thousands."""
-        if not self._has_reported_crowd:
-            self._has_reported_crowd = True
-            self.tell(
-                f"refusing connections above the limit of {self.cap} with status 503; raise it with --max-connections"
+        if not self._has_reported_overload:
+            self._has_reported_overload = True
+            self.say(
+                f"refusing connections above the limit of {self.max_clients} with status 503; raise "
+                "it with --max-connections"
             )
 
     @property
     def is_overloaded(self) -> bool:
         """Whether refused clients must be disconnected at once, which leaves descriptors for others."""
-        return len(self.clients) > self.cap + _SURPLUS_ANSWERED
+        return len(self.clients) > self.max_clients + _MAX_SURPLUS_CLIENTS

@@ -9,19 +9,19 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.relay.http.observer_calls import ObservedConnection
-from mcpproxy.relay.http.round_robin import RoundRobin
-from mcpproxy.wire.portions import portion
+from mcpproxy.relay.http.round_robin import RoundRobinQueue
+from mcpproxy.wire.portions import portion_end
 
-HELD_BYTES: Final = 64 << 10
+MAX_HELD_BYTES: Final = 64 << 10
 """The maximum number of bytes that wait for the upstream connection, or for a slow reader, before reading pauses."""
 
 
-class Side(asyncio.Protocol):
+class RelayConnection(asyncio.Protocol):
     """One of the two connections that the relay joins."""
 
     __slots__ = ("_is_full", "_is_held", "_long_read", "_turns", "observed", "transport")
 
-    def __init__(self, observed: ObservedConnection, turns: RoundRobin) -> None:
+    def __init__(self, observed: ObservedConnection, turns: RoundRobinQueue) -> None:
         self.observed = observed
         self._turns = turns
         self._is_full = False
@@ -35,25 +35,25 @@ class Side(asyncio.Protocol):
         """Forwards data that was read: at once if it is one portion and no other data waits, otherwise in turns."""
         if self._long_read is not None:
             self._long_read.data += data
-        elif portion(data) == len(data) and not self.observed.is_behind:
+        elif portion_end(data) == len(data) and not self.observed.is_behind:
             forward_portion(data)
         else:
             self._long_read = _LongRead(self, data, forward_portion)
             self._pause_or_resume()
             self._turns.schedule(self._long_read.step)
 
-    def when_forwarded(self, call: Callable[[], object]) -> None:
+    def call_when_forwarded(self, call: Callable[[], object]) -> None:
         """Calls `call` when all data that was read before has been forwarded."""
         if self._long_read is None:
             call()
         else:
             self._long_read.afterwards.append(call)
 
-    def discard(self) -> None:
+    def discard_unforwarded(self) -> None:
         """Discards data that has not been forwarded yet."""
         self._long_read = None
 
-    def finish(self, long_read: "_LongRead") -> None:
+    def on_long_read_forwarded(self, long_read: "_LongRead") -> None:
         """Resumes reading, because a long read has been forwarded completely."""
         self._long_read = None
         self._pause_or_resume()
@@ -88,7 +88,7 @@ class _LongRead:
 
     __slots__ = ("_at", "_forward", "_side", "afterwards", "data")
 
-    def __init__(self, side: Side, data: bytes, forward: Callable[[bytes], None]) -> None:
+    def __init__(self, side: RelayConnection, data: bytes, forward: Callable[[bytes], None]) -> None:
         self._side = side
         self._forward = forward
         self._at = 0
@@ -102,16 +102,16 @@ class _LongRead:
             return False
         if connection.is_behind:
             return True
-        start, self._at = self._at, portion(self.data, self._at)
+        start, self._at = self._at, portion_end(self.data, self._at)
         try:
             self._forward(self.data[start : self._at])
         except Exception:
             # asyncio does the same if a connection's `data_received` raises; other connections continue.
             self._side.transport.abort()
-            self._side.discard()
+            self._side.discard_unforwarded()
             raise
-        connection.calls.make()
+        connection.calls.make_calls()
         if self._at < len(self.data) or connection.is_behind:
             return True
-        self._side.finish(self)
+        self._side.on_long_read_forwarded(self)
         return False

@@ -8,9 +8,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-HEAD_BYTES: Final = 64 << 10
+MAX_PROXY_HEAD_BYTES: Final = 64 << 10
 """The maximum size of the response head of an HTTP proxy before the tunnel begins."""
-_RESET: Final = struct.pack("ii", 1, 0)  # with a linger time of zero, closing sends a reset
+_RESET_LINGER: Final = struct.pack("ii", 1, 0)  # with a linger time of zero, closing sends a reset
 
 
 class Upstream(NamedTuple):
@@ -52,7 +52,7 @@ async def connect(
             server_hostname=upstream.host if upstream.tls else None,
         )
         return
-    tunnel = await _tunnel(loop, upstream.proxy, f"{upstream.host}:{upstream.port}")
+    tunnel = await _open_tunnel(loop, upstream.proxy, f"{upstream.host}:{upstream.port}")
     try:
         await loop.create_connection(
             new_protocol, sock=tunnel, ssl=upstream.tls, server_hostname=upstream.host if upstream.tls else None
@@ -62,7 +62,7 @@ async def connect(
         raise
 
 
-async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], target: str) -> socket.socket:
+async def _open_tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], target: str) -> socket.socket:
     """Returns a socket that is connected to `target` through an HTTP proxy (RFC 9110, 9.3.6)."""
     addresses = await loop.getaddrinfo(*proxy, type=socket.SOCK_STREAM)
     family, kind, protocol, _, address = addresses[0]
@@ -72,7 +72,7 @@ async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], targe
         await loop.sock_connect(tunnel, address)
         await loop.sock_sendall(tunnel, f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
         response = b""
-        while b"\r\n\r\n" not in response and len(response) < HEAD_BYTES:
+        while b"\r\n\r\n" not in response and len(response) < MAX_PROXY_HEAD_BYTES:
             # One byte at a time, because the bytes after the head belong to the upstream.
             byte = await loop.sock_recv(tunnel, 1)
             if not byte:
@@ -95,12 +95,12 @@ def socket_of(transport: asyncio.Transport) -> Any:
         return None
 
 
-def reset_on_close(transport: asyncio.Transport) -> None:
+def set_reset_on_close(transport: asyncio.Transport) -> None:
     """Makes a later close of the connection send a reset."""
     sock = socket_of(transport)
     if sock is not None:
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_LINGER)
         except OSError:  # the socket is already closed
             return
 

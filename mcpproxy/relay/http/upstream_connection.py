@@ -6,16 +6,18 @@ from asyncio.trsock import TransportSocket
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from mcpproxy.relay.http.side import HELD_BYTES, Side
-from mcpproxy.relay.http.upstream import reset_on_close, socket_of
+from mcpproxy.relay.http.side import MAX_HELD_BYTES, RelayConnection
+from mcpproxy.relay.http.upstream import set_reset_on_close, socket_of
 
 if TYPE_CHECKING:
     from mcpproxy.relay.http.client_connection import ClientConnection
 
-_UNREAD_BYTES: Final = 256 << 10  # the maximum to read from a connection that was lost before its last bytes were read
+_MAX_UNREAD_BYTES: Final = (
+    256 << 10
+)  # the maximum to read from a connection that was lost before its last bytes were read
 
 
-class UpstreamConnection(Side):
+class UpstreamConnection(RelayConnection):
     """The upstream connection of one client connection."""
 
     __slots__ = ("_client", "_is_half_closed")
@@ -28,26 +30,26 @@ class UpstreamConnection(Side):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Lets the client's connection forward its data, because the upstream has accepted the connection."""
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(HELD_BYTES)
-        self._client.upstream_connected(self)
+        self.transport.set_write_buffer_limits(MAX_HELD_BYTES)
+        self._client.on_upstream_connected(self)
 
     def data_received(self, data: bytes) -> None:
         """Forwards the data to the client."""
-        self.forward(data, self._client.upstream_data)
+        self.forward(data, self._client.on_upstream_data)
 
     def eof_received(self) -> bool:
         """Forwards the half-close; returns whether to keep the other half open, which TLS does not support."""
-        self.when_forwarded(self._client.upstream_eof)
-        return self._client.relays_half_closes
+        self.call_when_forwarded(self._client.on_upstream_eof)
+        return self._client.supports_half_close
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forwards what the upstream sent before it closed, then ends the client's connection in the same way."""
-        if exc is not None and self._client.relays_half_closes:
+        if exc is not None and self._client.supports_half_close:
             # Before the write failed, the upstream may have sent the reason, such as 401 or 413.
-            unread_data = _unread(self.transport)
+            unread_data = _read_unread(self.transport)
             if unread_data:
                 self.data_received(unread_data)
-        self.when_forwarded(partial(self._client.upstream_lost, exc))
+        self.call_when_forwarded(partial(self._client.on_upstream_lost, exc))
 
     def pause_writing(self) -> None:
         """Stops reading from the client, because the upstream reads slowly."""
@@ -74,16 +76,16 @@ class UpstreamConnection(Side):
 
     def abort(self) -> None:
         """Closes the connection with a reset."""
-        reset_on_close(self.transport)
+        set_reset_on_close(self.transport)
         self.transport.abort()
 
 
-def _unread(transport: asyncio.Transport) -> bytes:
+def _read_unread(transport: asyncio.Transport) -> bytes:
     """Returns the data that arrived on a lost connection; asyncio drops it if a write fails before the data is read."""
     sock = socket_of(transport)
     if not isinstance(sock, TransportSocket):
         return b""  # another event loop may have closed the descriptor, and its number may have been reused since
     try:
-        return os.read(sock.fileno(), _UNREAD_BYTES)
+        return os.read(sock.fileno(), _MAX_UNREAD_BYTES)
     except OSError:
         return b""

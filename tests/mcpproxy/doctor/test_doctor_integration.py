@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION
 from mcpproxy.doctor.pages import pages
 from mcpproxy.doctor.verdict import HEADINGS
 from mcpproxy.doctor.verdicts import VERDICTS
@@ -164,7 +164,7 @@ def test_a_recorder_that_cannot_record_is_not_taken_for_the_server(home: Path) -
     assert list(found) == ["route/unrecorded"], "install has written that it starts all the same"
     assert f"{home}/own is not a directory" in found["route/unrecorded"]
     path = home / ".cursor/mcp.json"
-    path.write_text(path.read_text().replace(f'"{PASSES}", ', ""))
+    path.write_text(path.read_text().replace(f'"{KEEP_SERVING_OPTION}", ', ""))
     found = verdicts(doctor(home, "cursor"))
     assert list(found) == ["route/cannot-record"]
     assert f"{home}/own is not a directory" in found["route/cannot-record"]
