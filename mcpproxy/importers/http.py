@@ -206,11 +206,11 @@ class _PlainRecorder:
         self.is_public = False
         self.on_exchange_end = None
 
-    def redacted(self, fields: Fields) -> bytes:
+    def redacted_fields(self, fields: Fields) -> bytes:
         """Returns a header list as JSON, in plain text."""
         return dumps([[_text(name), _text(value)] for name, value in fields])
 
-    def clean(self, target: bytes) -> str:
+    def clean_address(self, target: bytes) -> str:
         """Returns a target, in plain text."""
         return _text(target)
 
@@ -240,7 +240,7 @@ class _Connection:
         self.recorder = exchanges.counts
         self.number = number
         self.peer = peer
-        self.believes_proxies = False
+        self.trusts_peer = False
         self.at_ns = 0
         self.entries: list[PendingRecord] = []
 

@@ -124,7 +124,9 @@ class ParseErrorForValidJson(Rule):
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         if not _is_plain_json(context):
-            self.state_for(context.session, _ParseErrors).broken.setdefault(context.message.sender, context.message.seq)
+            self.state_for(context.session, _ParseErrors).broken_seqs.setdefault(
+                context.message.sender, context.message.seq
+            )
         return iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:

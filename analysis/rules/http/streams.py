@@ -77,15 +77,17 @@ class StreamEndedUnanswered(HttpRule):
         if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
             return
         for http in self.state_for(session, list):
-            if http.over is None or _is_excused(http, http.over):
+            if http.end_ref is None or _is_excused(http, http.end_ref):
                 continue
-            if ending.reason == "killed" and (_may_resume(http) or session.last_seq.get("server", -1) < http.over.seq):
+            if ending.reason == "killed" and (
+                _may_resume(http) or session.last_seq.get("server", -1) < http.end_ref.seq
+            ):
                 continue
             for context in requests_of(http):
                 if is_open(context, self.fold) and context.method != LISTEN and context.session is session:
                     wait_text = _wait_suffix(context, self.fold)
                     text = f"the stream ended before {shortened(context.method)} was answered{wait_text}"
-                    finding = self.finding(http.over, text, session=session, related=(context.message.seq,))
+                    finding = self.finding(http.end_ref, text, session=session, related=(context.message.seq,))
                     yield finding._replace(method=context.method[:256])
 
 
@@ -127,7 +129,7 @@ class StreamKeptOpen(HttpRule):
         if session.lost_seq >= 0:
             return  # the record of the stream's end may be lost
         for http in self.state_for(session, dict).values():
-            if http.over is None:
+            if http.end_ref is None:
                 yield from self._check_stream(http, ending.t_ns)
 
     def _check_stream(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:

@@ -266,11 +266,11 @@ class ResumptionIgnored(HttpRule):
                 opening_post is None
                 or opening_post.end_ref is None
                 or opening_post.number in reported_numbers
-                or http.replays
+                or http.replay_count
                 or http.received
             ):
                 continue
-            silence_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (
+            silence_ns = (http.end_ref.t_ns if http.end_ref is not None else ending.t_ns) - (
                 http.answered or opening_post.end_ref
             ).t_ns
             for context in opening_post.client_messages:
