@@ -167,7 +167,7 @@ class ParseErrorForValidJson(Rule):
             yield from self._judge_errors(reading, "server", None)
 
     def _judge_errors(self, reading: "_ParseErrors", side: Side, until: int | None) -> Iterator[Finding]:
-        """Judges the doubtful errors that answer a side, all or those before message `until`; yields findings."""
+        """Judge the doubtful errors that answer a side, all or those before message `until`; yields findings."""
         doubtful_errors, broken_seq = reading.doubtful_errors[side], reading.broken_seqs.get(side)
         due_errors = [error for error in doubtful_errors if until is None or error.message.seq < until]
         reading.doubtful_errors[side] = doubtful_errors[len(due_errors) :]
