@@ -27,7 +27,7 @@ def main():
     os.write(1, b"nor is this")
     while True:
         message = parent.receive()
-        parent.put(message)
+        parent.send_later(message)
         parent.send(message)
 """
 PLACE = """

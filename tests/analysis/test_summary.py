@@ -112,7 +112,7 @@ def test_what_is_kept_is_used_until_the_capture_changes(tmp_path: Path, monkeypa
     assert cached(path) is None
     assert summarise(path).frames == 3
     assert cached(path) is not None
-    monkeypatch.setattr(module, "version_of", lambda _: "another")
+    monkeypatch.setattr(module, "modules_hash", lambda _: "another")
     assert cached(path) is None
 
 

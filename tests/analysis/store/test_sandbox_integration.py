@@ -460,7 +460,7 @@ def test_endless_sql_is_stopped_in_time_and_the_next_is_answered(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may delay the interruption, which does not matter here.
-    monkeypatch.setattr(parent, "GRACE_S", DEADLINE_S)
+    monkeypatch.setattr(parent, "STOP_TIMEOUT_S", DEADLINE_S)
     with Sandbox(ground.found, limits=Limits(timeout_s=0.2)) as own:
         pid = own.pid
         for runaway in RUNAWAYS:
@@ -474,7 +474,7 @@ def test_endless_sql_is_stopped_in_time_and_the_next_is_answered(
 
 
 def test_sql_that_does_not_listen_is_killed(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parent, "GRACE_S", 0.1)
+    monkeypatch.setattr(parent, "STOP_TIMEOUT_S", 0.1)
     with Sandbox(ground.found, limits=Limits(memory=4 << 30, timeout_s=0.1)) as own:
         # DuckDB checks for interruptions between rows, and this is one row.
         assert kind_of(own, "select length(repeat('x', 1500000000))") == "timeout"
@@ -566,7 +566,7 @@ def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(
     clock = Clock()
     for module in (parent, child_process):
         monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(parent, "GRACE_S", DEADLINE_S)
+    monkeypatch.setattr(parent, "STOP_TIMEOUT_S", DEADLINE_S)
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
         answer = iter(own.run_query("select i, repeat('x', 1000) from range(5000) t(i)", counts_reader=True))
         next(answer)
@@ -885,7 +885,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 
 def test_a_child_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "_BOOT_CODE", STOPPED)
-    monkeypatch.setattr(parent, "GRACE_S", 0.1)
+    monkeypatch.setattr(parent, "STOP_TIMEOUT_S", 0.1)
     with Sandbox([], limits=Limits(timeout_s=0.1)) as own:
         with pytest.raises(QueryError, match=r"stopped after 0\.1 s") as caught:
             own.run_query("select '" + "x" * (1 << 20) + "'")

@@ -20,8 +20,8 @@ from tests.mcpproxy.tui.test_columns import WORDED, cells, look_at, read
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every capture as a large one."""
-    monkeypatch.setattr(output_caches, "LARGE", 0)
-    monkeypatch.setattr(worker, "STEP", 1 << 10)
+    monkeypatch.setattr(output_caches, "MIN_CACHED_BYTES", 0)
+    monkeypatch.setattr(worker, "STEP_BYTES", 1 << 10)
 
 
 def passes(path: Path) -> list[type]:

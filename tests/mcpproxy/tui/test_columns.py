@@ -303,11 +303,11 @@ def message_kinds(reading: InProcessReading) -> str:
 
 
 def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "STEP", 1 << 10)
+    monkeypatch.setattr(worker, "STEP_BYTES", 1 << 10)
     path = record(tmp_path / "x.mcpcap", ODD)
     together = read(path, with_rules=True)
     assert "cells" in message_kinds(together).partition("finding")[2]
-    monkeypatch.setattr(output_caches, "LARGE", 0)
+    monkeypatch.setattr(output_caches, "MIN_CACHED_BYTES", 0)
     apart = InProcessReading(path, with_rules=True)
     while not apart.task.has_ended:
         # As in the worker, the rules run when there is nothing else to do.
@@ -324,7 +324,7 @@ def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: p
 
 def test_rules_that_fall_behind_a_live_capture_go_on_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_LAG_S", -1.0)
-    monkeypatch.setattr(worker, "STEP", 1 << 9)
+    monkeypatch.setattr(worker, "STEP_BYTES", 1 << 9)
     made, known = CaptureFile(tmp_path / "x.mcpcap"), lines(ODD)
     for line in known[:-8]:
         made.append(line)

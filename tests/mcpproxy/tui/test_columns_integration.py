@@ -200,7 +200,7 @@ def same(path: Path, place: Path, seed: int) -> Calls:
     """The calls of a capture, after all ways except SQL were compared."""
     calls = in_python(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output_caches, "LARGE", 0)
+        patch.setattr(output_caches, "MIN_CACHED_BYTES", 0)
         first = Reading(path)
         assert on_screen(first) == calls
         again = Reading(path)

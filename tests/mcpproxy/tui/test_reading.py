@@ -395,7 +395,7 @@ def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
 def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_their_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading_module, "ROWS", 100)
+    monkeypatch.setattr(reading_module, "MAX_ROWS", 100)
     path = captured(tmp_path, calls=200)
     count = sum(1 for _ in read_frames(Capture(path)))
     reading = read(path)
@@ -426,7 +426,7 @@ def shaped(path: Path, shape: str, size: int) -> Path:
 
 def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = shaped(tmp_path / "batches.mcpcap", "batches", MIB // 8)
-    monkeypatch.setattr(reading_module, "ROWS", 1_000)
+    monkeypatch.setattr(reading_module, "MAX_ROWS", 1_000)
     reading = read(path)
     assert len(reading.calls) == 1_000
     assert any(

@@ -46,7 +46,7 @@ def test_an_unanswered_call_waited_until_its_server_ended(tmp_path: Path) -> Non
 
 
 def test_the_screens_say_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_module, "ROWS", 15)
+    monkeypatch.setattr(reading_module, "MAX_ROWS", 15)
     forgotten = "7 requests were forgotten: more than 50,000, or 16 MiB, were open at once"
 
     async def act(stage: Stage) -> None:

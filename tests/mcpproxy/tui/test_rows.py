@@ -174,7 +174,7 @@ class TestSessions:
         [(0, "0s ago"), (3, "3d ago"), (99, "99d ago"), (100, "14w ago"), (364, "52w ago"), (800, "2y ago")],
     )
     def test_ages_fit_their_column(self, monkeypatch: pytest.MonkeyPatch, days: int, text: str) -> None:
-        monkeypatch.setattr(clock, "since_ns", lambda _: days * 86_400 * 10**9)
+        monkeypatch.setattr(clock, "age_ns", lambda _: days * 86_400 * 10**9)
         assert age_text(Summary(wall_ns=1), live=False) == text
         assert len(text) <= next(column.width for column in COLUMNS if column.name == "age")
 
@@ -182,7 +182,7 @@ class TestSessions:
 class TestLive:
     def test_progress_only_goes_forward(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(reading_module, "STEP", 4 << 10)
-        monkeypatch.setattr(worker, "STEP", 1 << 8)
+        monkeypatch.setattr(worker, "STEP_BYTES", 1 << 8)
         reading = Reading(captured(tmp_path, calls=300))
         try:
             shares = [reading.progress]

@@ -48,7 +48,7 @@ def test_what_is_new_is_told_at_once_when_there_is_no_more(monkeypatch: pytest.M
 
 def test_the_end_is_reported_even_without_other_news(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then, the screen says that there is more to come."""
-    monkeypatch.setattr(step_thread_module, "POLL_S", 0)
+    monkeypatch.setattr(step_thread_module, "POLL_INTERVAL_S", 0)
     steps = [False, *[False] * int(REPORT_INTERVAL_S / STEP_S), True, False]
     assert len(pulse_of(monkeypatch, steps, 3)) == 3
 

@@ -39,7 +39,7 @@ def left() -> HttpExchange:
     return http
 
 
-LEFT: dict[str, Any] = {"exchange_end": RecordRef(9, 2 * S), "client_closed": True}
+LEFT: dict[str, Any] = {"exchange_end": RecordRef(9, 2 * S), "has_client_closed": True}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ LEFT: dict[str, Any] = {"exchange_end": RecordRef(9, 2 * S), "client_closed": Tr
             "failed: HTTP status 502 by a gateway, abandoned after 7.0 s",
             True,
         ),
-        ({"settled": Outcome.NOT_RECORDED}, "not recorded", False),
+        ({"final_outcome": Outcome.NOT_RECORDED}, "not recorded", False),
     ],
 )
 def test_a_call_without_an_answer_says_what_became_of_it(what: dict[str, Any], text: str, is_bad: bool) -> None:
