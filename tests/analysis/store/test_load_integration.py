@@ -734,7 +734,7 @@ def test_the_numbers_that_a_column_holds_end_between_two_frames(tmp_path: Path) 
 def test_rows_and_counts_are_the_same_however_often_they_are_inserted(monkeypatch: pytest.MonkeyPatch) -> None:
     with loaded(*READABLE[::3]) as connection:
         at_once = everything(connection)
-    monkeypatch.setattr(load_module, "MAX_BATCH_BYTES", 1000)
+    monkeypatch.setattr(load_module, "MAX_WAITING_BYTES", 1000)
     with loaded(*READABLE[::3]) as connection:
         assert everything(connection) == at_once
 
@@ -790,7 +790,7 @@ def test_progress_of_a_load_ends_at_the_size_of_the_capture() -> None:
 
 def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is committed, as a transaction keeps deleted rows in memory."""
-    monkeypatch.setattr(load_module, "MAX_BATCH_BYTES", 9 * ROW_BYTES)
+    monkeypatch.setattr(load_module, "MAX_WAITING_BYTES", 9 * ROW_BYTES)
     talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for id_ in range(500):
         talk.ask(id_, id_, "ping")

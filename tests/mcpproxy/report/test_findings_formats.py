@@ -117,9 +117,9 @@ def test_junit_has_one_passing_case_for_a_clean_capture() -> None:
 
 
 def test_junit_skips_what_could_not_be_checked() -> None:
-    root = checked(written(JunitReporter(), [], nothing="it holds no frames"))
+    root = checked(written(JunitReporter(), [], nothing_reason="it holds no frames"))
     assert outcomes(root) == {CLEAN_CASE: ["skipped"]}
-    assert outcomes(checked(written(JunitReporter(), [], damaged=True))) == {CLEAN_CASE: ["error"]}
+    assert outcomes(checked(written(JunitReporter(), [], is_damaged=True))) == {CLEAN_CASE: ["error"]}
 
 
 def test_junit_tells_the_place() -> None:

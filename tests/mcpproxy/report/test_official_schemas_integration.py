@@ -85,4 +85,4 @@ def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: 
 def test_junit_fits_the_schema_of_its_readers(
     junit_schema: Path, founds: list[LocatedFinding], nothing: str, damaged: bool
 ) -> None:
-    junit_reader(junit_schema).validate(written(JunitReporter(), founds, nothing=nothing, damaged=damaged))
+    junit_reader(junit_schema).validate(written(JunitReporter(), founds, nothing_reason=nothing, is_damaged=damaged))

@@ -366,7 +366,7 @@ def app_of(scene: Scene, folder: Path) -> Iterator[TuiApp]:
 def freeze(setattr_: Callable[[object, str, object], None]) -> None:
     """Set the time to ten minutes after most captures began, and stop cursors from blinking."""
     setattr_(Input, "_toggle_cursor", lambda _box: None)
-    setattr_(clock, "since_ns", lambda wall_ns: max(0, NOW_NS - wall_ns) if wall_ns is not None else 0)
+    setattr_(clock, "age_ns", lambda wall_ns: max(0, NOW_NS - wall_ns) if wall_ns is not None else 0)
 
 
 def main(place: Path) -> None:

@@ -414,7 +414,7 @@ import sys, time
 from pathlib import Path
 from mcpproxy.sql.client import SqlClient
 client = SqlClient()
-client.ask([Path(sys.argv[1])], sys.argv[2])
+client.run_query([Path(sys.argv[1])], sys.argv[2])
 while not client.relations: time.sleep(0.01)
 print("asked", "duckdb" in sys.modules, flush=True)
 time.sleep(600)
