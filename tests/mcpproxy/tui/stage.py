@@ -204,7 +204,7 @@ def _last_looks(earlier: Container[threading.Thread]) -> list[tuple[float, float
     running = [frame for ident, frame in sys._current_frames().items() if ident in ours]
     stacks = [frame for inner in running for frame, _ in traceback.walk_stack(inner)]
     loops = [frame.f_locals for frame in stacks if frame.f_code is StepThread._run.__code__]
-    return [(known["rested_s"], known["reported_s"]) for known in loops]
+    return [(known.get("rested_s", 0.0), known.get("reported_s", 0.0)) for known in loops]
 
 
 class Stage:
