@@ -169,7 +169,9 @@ class Reading:
             CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
         """
         capture = Capture(source) if isinstance(source, Path | str) else source
-        self.source: Iterable[Item] = capture.frames() if isinstance(capture, Capture) and not in_records else capture
+        self.source: Iterable[Item] = (
+            capture.items_with_frames() if isinstance(capture, Capture) and not in_records else capture
+        )
         self.is_growing = isinstance(capture, Capture) and is_live(capture.segments[-1])
         """Whether a recorder was writing it when the reading began."""
         self.fold = Fold()

@@ -1,7 +1,8 @@
-"""Reads each head of an HTTP request or response in `exchange` records only once.
+"""Reads each distinct head of an HTTP request or response in `exchange` records only once.
 
-Each record of an exchange repeats its heads so far, and the next exchange has nearly the same heads. A repeated head is
-the same object, with all that was derived from it. An odd head is read like any other JSON.
+Each record of an exchange repeats the heads received so far, and later exchanges often have identical heads. A head
+that occurs again yields the same `Head` object, so its fields are not derived again. An odd head is read like any other
+JSON.
 """
 
 from collections import Counter
@@ -10,9 +11,9 @@ from typing import Any, Final
 import orjson
 
 MAX_CACHED_HEADS: Final = 1_000
-"""The most heads that are remembered."""
+"""The maximum number of cached heads."""
 MAX_CACHED_HEAD_BYTES: Final = 8 << 10
-"""The size in bytes above which heads are not remembered."""
+"""The size in bytes above which heads are not cached."""
 
 _SESSION_FIELD: Final = "mcp-session-id"
 _EMPTY_SET: Final[frozenset[str]] = frozenset()
@@ -26,7 +27,7 @@ _HEAD_END: Final = b'"]]}'
 class Head(dict[str, Any]):
     """The members of a head, which must not be modified, with its header fields."""
 
-    __slots__ = ("doubled", "fields", "session")
+    __slots__ = ("fields", "repeated_fields", "session_id")
 
     def __init__(self, members: dict[str, Any]) -> None:
         """Read the header fields; the members may have any type."""
@@ -40,18 +41,18 @@ class Head(dict[str, Any]):
         pairs = [(pair[0].lower(), pair[1]) for pair in named_pairs if len(pair) == 2]
         self.fields: dict[str, str] = {name: value for name, value in pairs if isinstance(value, str)}
         """The last value of each header field, by name in lower case."""
-        self.doubled: frozenset[str] = _EMPTY_SET
-        """Names of fields that occur more than once."""
+        self.repeated_fields: frozenset[str] = _EMPTY_SET
+        """The names of fields that occur more than once, in lower case."""
         if len(named_pairs) > len(self.fields):
             counts = Counter(pair[0].lower() for pair in named_pairs)
-            self.doubled = frozenset(name for name, count in counts.items() if count > 1) or _EMPTY_SET
+            self.repeated_fields = frozenset(name for name, count in counts.items() if count > 1) or _EMPTY_SET
         first = next((value for name, value in pairs if name == _SESSION_FIELD), None)
-        self.session: str | None = first if isinstance(first, str) else None
-        """The session id or its hash; the first one if there are several; None if there is none."""
+        self.session_id: str | None = first if isinstance(first, str) else None
+        """MCP's session id or its hash; the first one if there are several; None if there is none."""
 
 
 class HeadCache:
-    """The most recent heads, by their bytes."""
+    """A cache of heads, by their bytes; the head that was parsed first is dropped first."""
 
     def __init__(self) -> None:
         self._heads: dict[bytes, Head] = {}
@@ -73,9 +74,9 @@ class HeadCache:
     def _read_usual_record(self, pieces: list[bytes]) -> dict[str, Any] | None:
         """Returns a record that was split at the ends of its heads; returns None or raises ValueError if it is odd.
 
-        A head extends from its name to the first `_HEAD_END`, if this text alone is one JSON value: then no other value
-        can begin there. The rest is read with a 0 instead of each head, which proves that the head is a member of the
-        record if its name occurs only once in the rest.
+        The text from a head's name to the first `_HEAD_END` is the whole head if it parses as JSON on its own, because
+        no longer value can begin with it. The rest of the record is parsed with each head replaced by 0. If the name of
+        each head then occurs exactly once, the head was a member of the record itself.
         """
         if len(pieces) == 3:
             start, _, request_text = pieces[0].partition(_REQUEST_START)

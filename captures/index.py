@@ -3,9 +3,9 @@
 The index follows the rules of the reader, checksums and damage included. It is built in steps, while the file may still
 be growing. An entry takes 30 bytes; the frame, record or damage that it represents is read on demand, with one `pread`.
 
-The entries represent the items that `read_frames(Capture(path))` yields, in the same order: parts of a giant frame have
-no entries, and a giant frame whose end was not recorded comes after all others. The `kind` of an entry is judged again
-if the record alone is a flawless frame; otherwise it is the recorder's verdict, which is good enough for a list.
+The entries represent the items that `assembled_items(Capture(path))` yields, in the same order: parts of a giant frame
+have no entries, and a giant frame whose end was not recorded comes after all others. The `kind` of an entry is judged
+again if the record alone is a flawless frame; otherwise it is the recorder's verdict, which is good enough for a list.
 """
 
 import sys

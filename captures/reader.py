@@ -1,8 +1,8 @@
-"""Reads a capture: all whole records, in order, over all segments, and a report of all damage.
+"""Reads a capture: yields all intact records in order, across all segments, and reports all damage.
 
-Promises: the reader never raises because of a file's contents, reads a truncated file up to its last whole record,
-detects every flipped bit, loses at most one record to each, and never allocates memory according to a size that the
-file claims. A capture is hostile input; this is its only reader.
+Promises: once the header has been read, the reader never raises because of a file's contents. It reads a truncated file
+up to its last whole record, detects every flipped bit, loses at most one record to each, and never allocates memory
+according to a size that the file claims. A capture is hostile input; this is its only reader.
 """
 
 import os
@@ -29,27 +29,28 @@ CHUNK_BYTES: Final = 1 << 17
 HEADER_CHUNK_BYTES: Final = 1 << 13
 """How many bytes are read to find the header."""
 MAX_OPEN_SEGMENTS: Final = 64
-"""The most segments that are open at once; a recorder's ring keeps far fewer for one capture."""
+"""The maximum number of segments that are open at once; a recorder's ring keeps far fewer for one capture."""
 
 MAX_LISTINGS: Final = 50
-"""The most times that a capture is listed again because its ring has deleted the first segment."""
+"""The maximum number of times that the segments are listed again because the ring has deleted the first one."""
 
 
 class Capture:
-    """A capture on disk, over all its segments. Iterating over it yields `Record | Damage`, as often as needed."""
+    """A capture on disk, with all its segments. It can be iterated over repeatedly, and yields `Record | Damage`."""
 
     def __init__(self, path: Path | str) -> None:
         """Read the first header.
 
         Raises:
             NotACapture: there is no such file, or it is not a capture.
+            NothingRecorded: it is empty, or its first record is incomplete.
             NewerFormat: a later version wrote the capture.
         """
         self.path = Path(path)
         self.segments = segments(self.path)
         """The paths of the segments, as last listed."""
         self.header = self._read_header()
-        """The first header; it contains only `format` if that record is damaged but others are whole."""
+        """The first header; it contains only `format` if that record is damaged but others are intact."""
 
     def _read_header(self) -> Record:
         """Returns the first header; if the ring deletes the first segment before it is opened, that of the next one."""
@@ -85,7 +86,7 @@ class Capture:
             return Record(0, "header", 0, {"format": FORMAT_VERSION})
         version = version_of(first)
         if version is None:
-            raise NotACapture(f"cannot read {self.path}: its header names no version of the format")
+            raise NotACapture(f"cannot read {self.path}: its header does not name a format version")
         if version > FORMAT_VERSION:
             raise NewerFormat(f"cannot read {self.path}: a later version of mcpproxy wrote it; update mcpproxy")
         return upgraded_record(first, version)
@@ -98,24 +99,26 @@ class Capture:
         """
         return chain.from_iterable(self._items(LineCutter))
 
-    def frames(self) -> Iterator[Frame | Record | Damage]:
-        """Yield the same items, but with most `frame` records as frames; `FrameAssembler` converts the others.
+    def items_with_frames(self) -> Iterator[Frame | Record | Damage]:
+        """Yield the items that iteration yields, but with most `frame` records converted to `Frame`.
+
+        `FrameAssembler` converts the rest.
 
         Raises:
             NotACapture: a file cannot be opened.
         """
         return chain.from_iterable(self._items(FrameCutter))
 
-    def _items(self, cutter: Callable[[Path], Cutter[Item]]) -> Iterator[list[Item]]:
-        capture = self.header.members.get("capture")
+    def _items(self, new_cutter: Callable[[Path], Cutter[Item]]) -> Iterator[list[Item]]:
+        capture_id = self.header.members.get("capture")
         for path, file in self._files():
             version = None
             items: list[Item]
-            for items in _cut_chunks(file, cutter(path)):
+            for items in _cut_chunks(file, new_cutter(path)):
                 first = first_record(items) if version is None else None
                 if first is not None:
                     position, record = first
-                    cause = unreadable_cause(record, capture)
+                    cause = unreadable_cause(record, capture_id)
                     if cause is not None:
                         size = os.fstat(file.fileno()).st_size - record.offset
                         items[position:] = [Damage(path, record.offset, size, cause)]
@@ -141,7 +144,7 @@ class Capture:
 
     @property
     def size(self) -> int:
-        """The number of bytes on disk, over all segments."""
+        """The number of bytes on disk, across all segments."""
         return total_size(self.segments)
 
 
@@ -150,22 +153,22 @@ def first_record(items: Sequence[Frame | Record | Damage]) -> tuple[int, Record]
     return next(((position, item) for position, item in enumerate(items) if isinstance(item, Record)), None)
 
 
-def unreadable_cause(first: Record, capture: object) -> Cause | None:
+def unreadable_cause(first: Record, capture_id: object) -> Cause | None:
     """Returns why a segment with this first record cannot be read as part of the capture, or None if it can."""
     if first.rec != "header":
         return None
     if (version_of(first) or FORMAT_VERSION + 1) > FORMAT_VERSION:
         return "version"
-    return None if capture in (None, first.members.get("capture")) else "foreign"
+    return None if capture_id in (None, first.members.get("capture")) else "foreign"
 
 
-def _cut_chunks(file: BinaryIO, cutter: Cutter[Item], size: int = CHUNK_BYTES) -> Iterator[list[Item]]:
+def _cut_chunks(file: BinaryIO, cutter: Cutter[Item], first_chunk_bytes: int = CHUNK_BYTES) -> Iterator[list[Item]]:
     """Yield the items in a file up to its current size: a file that grows faster than it is read would never end."""
-    remaining = os.fstat(file.fileno()).st_size
-    while remaining > 0 and (chunk := file.read(min(size, remaining))):
+    remaining, chunk_bytes = os.fstat(file.fileno()).st_size, first_chunk_bytes
+    while remaining > 0 and (chunk := file.read(min(chunk_bytes, remaining))):
         yield cutter.feed(chunk)
         remaining -= len(chunk)
-        size = CHUNK_BYTES
+        chunk_bytes = CHUNK_BYTES
     yield cutter.finish()
 
 
@@ -175,7 +178,9 @@ def upgraded_record(record: Record, version: int) -> Record:
 
 
 def open_capture(path: Path) -> BinaryIO:
-    """Open one file for reading, without ever waiting for a FIFO or opening a device.
+    """Open a regular file for reading; refuses anything else, and never waits for a FIFO.
+
+    What is opened is checked, not the path, because another file could take its place in between.
 
     Raises:
         NotACapture: the file cannot be opened, or is not a regular file.
@@ -199,10 +204,15 @@ def _open_if_exists(path: Path) -> BinaryIO | None:
         return None
 
 
-def read_frames(
-    items: Iterable[Frame | Record | Damage], limit: int = MAX_READER_JUDGED_BYTES
+def assembled_items(
+    items: Iterable[Frame | Record | Damage], max_judged_bytes: int = MAX_READER_JUDGED_BYTES
 ) -> Iterator[Frame | Record | Damage]:
-    """Yield all items of a capture, with its frames assembled."""
+    """Yield all items of a capture, with its frames assembled.
+
+    Args:
+        items: the capture, or items of one.
+        max_judged_bytes: the size in bytes above which a frame is `unjudged`.
+    """
     if isinstance(items, Capture):
-        items = items.frames()
-    return (frame for _, frame in assemble(items, limit) if frame is not None)
+        items = items.items_with_frames()
+    return (item for _, item in assemble(items, max_judged_bytes) if item is not None)

@@ -25,7 +25,7 @@ from captures.damage import Damage
 from captures.errors import NotACapture
 from captures.frame import Frame
 from captures.listing import find_captures
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record
 from captures.verdict import Direction
 from tests.warm import LOADED_LATE, forks
@@ -271,7 +271,7 @@ def records(path: Path) -> list[Record]:
 
 def frames(path: Path, direction: Direction | None = None) -> list[Frame]:
     """All frames of a capture, or those of one direction, giant ones assembled."""
-    found = [item for item in read_frames(records(path)) if isinstance(item, Frame)]
+    found = [item for item in assembled_items(records(path)) if isinstance(item, Frame)]
     return [frame for frame in found if direction in (None, frame.dir)]
 
 

@@ -14,8 +14,30 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "batch/answered-individually": (
         (
             "a request that came in an array is answered individually",
-            "a request that was sent in an array is answered individually",
+            "a request that was sent in a batch is answered individually",
         ),
+    ),
+    "batch/before-negotiation": (
+        ("an array of messages before initialize was answered", "a batch before initialize was answered"),
+    ),
+    "batch/contains-initialize": (("initialize is in an array", "initialize is in a batch"),),
+    "batch/empty": (("an array without messages", "a batch without messages"),),
+    "batch/empty-response": (("an array of notifications is answered", "a batch of notifications is answered"),),
+    "batch/item-not-object": (("an item of the array is not an object", "an item of the batch is not an object"),),
+    "batch/mixed-kinds": (
+        (
+            "an array mixes responses with requests or notifications",
+            "a batch mixes responses with requests or notifications",
+        ),
+    ),
+    "batch/not-supported-version": (
+        (
+            "an array of messages, which this revision does not have",
+            "a batch, which this revision does not support",
+        ),
+    ),
+    "batch/receive-unsupported": (
+        ("an array is refused, although it is valid", "a batch is refused, although it is valid"),
     ),
     "cancel/already-answered": (("request {} was answered {} s before", "request {} was answered {} s earlier"),),
     "cancel/by-disconnect": (
@@ -141,7 +163,19 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "{} is sent in a subscription that the server has ended",
         ),
     ),
+    "listen/outside-subscription": (
+        (
+            "a change is announced, but the client does not listen",
+            "a change is announced, but the client has no subscription",
+        ),
+    ),
     "listen/request-scoped-on-listen": (("{} comes in a subscription", "{} is sent in a subscription"),),
+    "listen/unrequested-uri": (
+        (
+            "a change of a resource that this subscription did not name",
+            "a change to a resource that this subscription did not name",
+        ),
+    ),
     "mrtr/invalid-input-response": (("the answer {} is not a result of {}", "the response {} is not a result of {}"),),
     "mrtr/responses-missing": (("{} input requests {} no answer: {}", "{} input requests {} no response: {}"),),
     "mrtr/unknown-response-key": (("the answer {} matches no question", "the response {} matches no input request"),),

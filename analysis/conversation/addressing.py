@@ -121,4 +121,4 @@ def _session(head: object) -> str | None:
     """Returns the hash of the session id in the head of a request or response."""
     if type(head) is not Head:
         head = Head(head) if isinstance(head, dict) else None
-    return None if head is None else head.session
+    return None if head is None else head.session_id

@@ -244,7 +244,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         head = request if type(request) is Head else Head(request)
         self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
-        self.fields, self.repeated_fields = head.fields, head.doubled
+        self.fields, self.repeated_fields = head.fields, head.repeated_fields
         if self.assigned_id is not None:
             self.assigned_id.path = self.path
 

@@ -2,9 +2,10 @@
 
 from typing import Final, Literal, TypeAlias
 
-Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
+Dialect: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
+"""A version of JSON Schema; drafts 4 to 7 are named by their numbers."""
 
-DIALECTS: Final[dict[str, Draft]] = {
+DIALECTS: Final[dict[str, Dialect]] = {
     "json-schema.org/draft-04/schema": "4",
     "json-schema.org/draft-06/schema": "6",
     "json-schema.org/draft-07/schema": "7",
@@ -14,8 +15,8 @@ DIALECTS: Final[dict[str, Draft]] = {
 """The supported dialects, by their URIs without the scheme."""
 
 
-def dialect_of(schema: object) -> Draft | None:
-    """The dialect that a schema names, or None if it names none or an unsupported one."""
+def dialect_of(schema: object) -> Dialect | None:
+    """Returns the dialect that a schema names, or None if it names none or an unsupported one."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(uri, str):
         return None

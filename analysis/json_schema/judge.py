@@ -52,14 +52,14 @@ class Judge:
             "2020-12": jsonschema_rs.Draft202012Validator,
         }
         self._uris: dict[str, str] = {
-            draft: f"http{'s' if '-' in draft else ''}://{uri}" for uri, draft in DIALECTS.items()
+            dialect: f"http{'s' if '-' in dialect else ''}://{uri}" for uri, dialect in DIALECTS.items()
         }
         self._validators: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
-    def answer(self, draft: str, schema: bytes, value: bytes) -> tuple[bool | None, str, str]:
+    def answer(self, dialect: str, schema: bytes, value: bytes) -> tuple[bool | None, str, str]:
         """Returns whether a value fits (without a value: whether the schema is valid), and if not, where and why."""
         try:
-            error = self._check(draft, schema, value) if value else self._check_schema(draft, orjson.loads(schema))
+            error = self._check(dialect, schema, value) if value else self._check_schema(dialect, orjson.loads(schema))
         except BaseException:  # noqa: BLE001 - a panic in the library is not even an Exception
             return None, "", ""
         if error is None:
@@ -70,10 +70,10 @@ class Judge:
         pointer = "".join(f"/{encode_step(part)}" for part in path)
         return False, pointer, _FAULT_TEXTS.get(name, f"violates {name}")
 
-    def _check(self, draft: str, schema: bytes, value: bytes) -> Any:
-        validator = self._validators.get((draft, schema))
+    def _check(self, dialect: str, schema: bytes, value: bytes) -> Any:
+        validator = self._validators.get((dialect, schema))
         if validator is None:
-            validator_type = self._validator_types[draft]
+            validator_type = self._validator_types[dialect]
             validator = validator_type(
                 orjson.loads(schema),
                 retriever=_refuse_to_fetch,
@@ -81,16 +81,16 @@ class Judge:
                 # This engine takes linear time. Schemas with a pattern that it does not support are not judged.
                 pattern_options=self._library.RegexOptions(),
             )
-            self._validators[draft, schema] = validator
+            self._validators[dialect, schema] = validator
             if len(self._validators) > MAX_COMPILED_SCHEMAS:
                 self._validators.popitem(last=False)
         instance = orjson.loads(value)
         return None if validator.is_valid(instance) else next(iter(validator.iter_errors(instance)), None)
 
-    def _check_schema(self, draft: str, schema: Any) -> Any:
+    def _check_schema(self, dialect: str, schema: Any) -> Any:
         if isinstance(schema, dict):
             # The library would try to fetch unknown references.
-            schema = {**schema, "$schema": self._uris[draft]}
+            schema = {**schema, "$schema": self._uris[dialect]}
         try:
             self._library.meta.validate(schema)
         except self._library.ValidationError as error:
@@ -110,10 +110,10 @@ def main() -> NoReturn:
     _restrict_process()
     while True:
         head, _, texts = parent.receive().partition(b"\n")
-        draft, size = head.split()
+        dialect, size = head.split()
         schema, value = texts[: int(size)], texts[int(size) :]
         signal.setitimer(signal.ITIMER_PROF, MAX_QUESTION_S)
-        answer = judge.answer(draft.decode(), schema, value)
+        answer = judge.answer(dialect.decode(), schema, value)
         remaining_s, _ = signal.setitimer(signal.ITIMER_PROF, 0)
         parent.send(orjson.dumps([int((MAX_QUESTION_S - remaining_s) * 1e6), *answer]))
 

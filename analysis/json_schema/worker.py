@@ -44,7 +44,7 @@ class Worker:
         self._child: PythonChild | None = None
         self._answered = 0
 
-    def ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
+    def ask(self, dialect: str, schema: bytes, value: bytes) -> Answer | None:
         """Ask whether a value fits, or whether the schema is valid if the value is empty.
 
         Returns None if there is no answer.
@@ -53,7 +53,7 @@ class Worker:
             if self.deaths > MAX_DEATHS + self._answered // 1000:
                 return None
             try:
-                return self._ask(draft, schema, value)
+                return self._ask(dialect, schema, value)
             except (OSError, ValueError, TypeError):
                 self.deaths += 1
                 self._end_child()
@@ -64,14 +64,14 @@ class Worker:
         with self._lock:
             self._end_child()
 
-    def _ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
+    def _ask(self, dialect: str, schema: bytes, value: bytes) -> Answer | None:
         if len(schema) + len(value) > MAX_QUESTION_BYTES:
             return None
         if self._child is None or not self._child.is_own:
             self._child = PythonChild(CHILD_MODULE, bare=True, longest=MAX_QUESTION_BYTES)
             self._close_child = weakref.finalize(self, self._child.close)
         until_s = time.monotonic() + MAX_ANSWER_TIME_S
-        self._child.send(f"{draft} {len(schema)}\n".encode() + schema + value, until_s)
+        self._child.send(f"{dialect} {len(schema)}\n".encode() + schema + value, until_s)
         spent, fits, pointer, text = orjson.loads(self._child.receive(until_s))
         self._answered += 1
         return Answer(int(spent), fits if isinstance(fits, bool) else None, str(pointer), str(text))

@@ -242,7 +242,7 @@ class Rule:
         return ()
 
     def on_batch(self, batch: tuple[MessageContext, ...]) -> Iterable[Finding]:
-        """Called for an array of messages, after the hooks for each message. An empty array is an `Invalid` instead."""
+        """Called for a batch, after the hooks for each message. An empty batch is an `InvalidMessage` instead."""
         return ()
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:

@@ -1,4 +1,4 @@
-"""The group `batch`: arrays of messages, which exist only in 2025-03-26."""
+"""The group `batch`: batches of messages, which exist only in 2025-03-26."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
@@ -19,9 +19,9 @@ from analysis.rules.support.message_text import is_first, is_item, items_of, rea
 _BATCH_REVISION: Final = only("2025-03-26")
 _REFUSAL_CODES: Final = frozenset({INVALID_REQUEST, PARSE_ERROR})
 _CLIENT_REFUSAL_STATUSES: Final = frozenset({401, 403, 404, 429})
-"""Statuses that refuse the client, not the array."""
+"""Statuses that refuse the client, not the batch."""
 _MAX_REPORTED_ITEMS: Final = 100
-"""The most items of one array that are reported."""
+"""The maximum number of items that are reported for one batch."""
 
 
 class _ExceptSpan(Span):
@@ -38,34 +38,34 @@ class _ExceptSpan(Span):
         return f"{ALL} except {Span(*self)}".removesuffix(" only")
 
 
-class ArrayRule(Rule):
-    """A rule about an array as a whole. It checks an array once, at the first item."""
+class BatchRule(Rule):
+    """A rule about a batch as a whole. It checks a batch once, at the first item."""
 
     oddities = MessageOddity.SEVERAL
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Check an array that begins with a message."""
-        return self.check_array(context) if context.message.index == 0 and is_item(context.message) else iter(())
+        """Check a batch that begins with a message."""
+        return self.check_batch(context) if context.message.index == 0 and is_item(context.message) else iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """Check an array that begins with something else, or is empty."""
+        """Check a batch that begins with something else, or is empty."""
         is_start = context.message.index == 0 and is_item(context.message)
-        return self.check_array(context) if is_start or reason(context.message) == "batch/empty" else iter(())
+        return self.check_batch(context) if is_start or reason(context.message) == "batch/empty" else iter(())
 
-    def check_array(self, context: MessageContext) -> Iterator[Finding]:
-        """Yields findings about the array."""
+    def check_batch(self, context: MessageContext) -> Iterator[Finding]:
+        """Yields findings about the batch."""
         raise NotImplementedError
 
-    def whole_array_finding(self, context: MessageContext, text: str) -> Finding:
-        """Returns a finding about the array as a whole, not about one of its items."""
+    def whole_batch_finding(self, context: MessageContext, text: str) -> Finding:
+        """Returns a finding about the batch as a whole, not about one of its items."""
         return self.finding(context, text)._replace(item=None)
 
 
-class NotSupportedVersion(ArrayRule):
-    """An array of messages is sent in a revision that does not have arrays.
+class NotSupportedVersion(BatchRule):
+    """A batch is sent in a revision that does not support batches.
 
-    **Why it matters.** 2025-03-26 had arrays, and later revisions removed them: receivers refuse the whole array.
-    2024-11-05 does not mention arrays, so receivers need not accept them there either.
+    **Why it matters.** 2025-03-26 introduced batches, and later revisions removed them: receivers refuse the whole
+    batch. 2024-11-05 does not mention batches, so receivers need not accept them there either.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`
 
@@ -77,19 +77,19 @@ class NotSupportedVersion(ArrayRule):
     levels: ClassVar[Mapping[Span, Level]] = {only("2024-11-05"): WARNING}
     source = "2025-06-18 changelog, basic/transports; 2025-03-26 basic/lifecycle"
 
-    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+    def check_batch(self, context: MessageContext) -> Iterator[Finding]:
         if not _is_before_negotiation(context):
-            yield self.whole_array_finding(context, "an array of messages, which this revision does not have")
+            yield self.whole_batch_finding(context, "a batch, which this revision does not support")
 
 
-class BeforeNegotiation(ArrayRule):
-    """An array of messages is sent before the sides have agreed on a revision.
+class BeforeNegotiation(BatchRule):
+    """A batch is sent before the sides have agreed on a revision.
 
-    **Why it matters.** Whether the other side can read arrays is known only after `initialize` has been answered.
+    **Why it matters.** Whether the other side accepts batches is known only after `initialize` has been answered.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"}]` as the first line
 
-    **Instead.** Wait for the result of `initialize`, and send arrays if it names 2025-03-26.
+    **Instead.** Wait for the result of `initialize`, and send batches if it names 2025-03-26.
     """
 
     id = "batch/before-negotiation"
@@ -98,15 +98,15 @@ class BeforeNegotiation(ArrayRule):
     needs_start = True
     source = "2025-03-26 basic/lifecycle"
 
-    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+    def check_batch(self, context: MessageContext) -> Iterator[Finding]:
         if _is_before_negotiation(context) and not any(map(_negotiates_batches, items_of(context.message))):
-            yield self.whole_array_finding(context, "an array of messages before initialize was answered")
+            yield self.whole_batch_finding(context, "a batch before initialize was answered")
 
 
 class ContainsInitialize(Rule):
-    """An `initialize` is sent in an array.
+    """An `initialize` is sent in a batch.
 
-    **Why it matters.** The other messages in the array would be processed before anything is agreed on. Servers refuse
+    **Why it matters.** The other messages in the batch would be processed before anything is agreed on. Servers refuse
     it.
 
     **On the wire.** `> [{"id":0,"method":"initialize",…},{"id":1,"method":"tools/list"}]`
@@ -123,13 +123,13 @@ class ContainsInitialize(Rule):
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
         if is_item(context.message):
-            yield self.finding(context, "initialize is in an array")
+            yield self.finding(context, "initialize is in a batch")
 
 
 class Empty(Rule):
-    """An array of messages is empty.
+    """A batch is empty.
 
-    **Why it matters.** JSON-RPC forbids empty arrays: servers answer with an error that names no request.
+    **Why it matters.** JSON-RPC forbids empty batches: servers answer with an error that names no request.
 
     **On the wire.** `< []`
 
@@ -141,18 +141,18 @@ class Empty(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         if reason(context.message) == self.id:
-            yield self.finding(context, "an array without messages")
+            yield self.finding(context, "a batch without messages")
 
 
 class ItemNotObject(Rule):
-    """An item of an array is not an object.
+    """An item of a batch is not an object.
 
     **Why it matters.** It is not a message. The receiver has to return an error for each such item, and that error
     names no request.
 
     **On the wire.** `> [1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`
 
-    **Instead.** Put only messages into the array.
+    **Instead.** Put only messages into the batch.
     """
 
     id = "batch/item-not-object"
@@ -168,78 +168,78 @@ class ItemNotObject(Rule):
             counts["of"], counts["count"] = message.seq, 0
         counts["count"] += 1
         if counts["count"] <= _MAX_REPORTED_ITEMS:
-            yield self.finding(context, "an item of the array is not an object")
+            yield self.finding(context, "an item of the batch is not an object")
 
 
-class MixedKinds(ArrayRule):
-    """An array mixes responses with requests or notifications.
+class MixedKinds(BatchRule):
+    """A batch mixes responses with requests or notifications.
 
-    **Why it matters.** An array contains either requests and notifications or responses: receivers infer from the first
-    item what the others are.
+    **Why it matters.** A batch must contain either only responses, or only requests and notifications: receivers infer
+    from the first item what the others are.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":4,"result":{}},{"jsonrpc":"2.0","id":7,"method":"ping"}]`
 
-    **Instead.** Send two arrays.
+    **Instead.** Send two batches.
     """
 
     id = "batch/mixed-kinds"
     versions = _BATCH_REVISION
     source = "2025-03-26 basic/transports, schema JSONRPCBatchRequest and JSONRPCBatchResponse"
 
-    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+    def check_batch(self, context: MessageContext) -> Iterator[Finding]:
         kinds = {_item_kind(item) for item in items_of(context.message)}
         if "answer" in kinds and not kinds.isdisjoint({"request", "notification"}):
-            yield self.whole_array_finding(context, "an array mixes responses with requests or notifications")
+            yield self.whole_batch_finding(context, "a batch mixes responses with requests or notifications")
 
 
-class RefusalRule(ArrayRule):
-    """A rule about the refusal of an array. On stdio it remembers the last array of each side."""
+class RefusalRule(BatchRule):
+    """A rule about the refusal of a batch. On stdio it remembers the last batch of each side."""
 
     text = ""
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
-        """Forget the array if a later message is hard to read as well: a refusal could be about either."""
-        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
+        """Forget the batch if a later message is hard to read as well: a refusal could be about either."""
+        last_batches: dict[Side, int] = self.state_for(context.session, dict)
         if not is_item(context.message) and is_hard_to_read(context):
-            last_arrays.pop(context.message.sender, None)
-        if not last_arrays:
+            last_batches.pop(context.message.sender, None)
+        if not last_batches:
             self.set_watching(context.session, False)
         return ()
 
-    def remember_array(self, context: MessageContext) -> None:
-        """Remember an array whose response is to be checked."""
-        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
-        last_arrays[context.message.sender] = context.message.seq
+    def remember_batch(self, context: MessageContext) -> None:
+        """Remember a batch whose response is to be checked."""
+        last_batches: dict[Side, int] = self.state_for(context.session, dict)
+        last_batches[context.message.sender] = context.message.seq
         self.set_watching(context.session, True)
 
     def report_refusal(self, context: MessageContext) -> Iterator[Finding]:
-        """Report a refusal of the other side's array, if one is remembered."""
-        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
-        array_seq = last_arrays.pop(other_side(context.message.sender), None)
-        if array_seq is not None:
-            yield self.array_finding(context, array_seq)
+        """Report a refusal of the other side's batch, if one is remembered."""
+        last_batches: dict[Side, int] = self.state_for(context.session, dict)
+        batch_seq = last_batches.pop(other_side(context.message.sender), None)
+        if batch_seq is not None:
+            yield self.batch_finding(context, batch_seq)
 
-    def forget_answered_array(self, context: MessageContext) -> None:
-        """Forget an array once its receiver has answered an item of it, or a later request."""
-        last_arrays: dict[Side, int] | None = context.session.memory.get(self.id)
-        array_sender = other_side(context.message.sender)
+    def forget_answered_batch(self, context: MessageContext) -> None:
+        """Forget a batch once its receiver has answered an item of it, or a later request."""
+        last_batches: dict[Side, int] | None = context.session.memory.get(self.id)
+        batch_sender = other_side(context.message.sender)
         if (
-            last_arrays
+            last_batches
             and context.answered is not None
-            and context.answered.request.seq >= last_arrays.get(array_sender, 0)
+            and context.answered.request.seq >= last_batches.get(batch_sender, 0)
         ):
-            last_arrays.pop(array_sender, None)
+            last_batches.pop(batch_sender, None)
 
-    def array_finding(self, at: MessageContext, array_seq: int) -> Finding:
-        """Returns a finding about a refused array; over HTTP it blames the server, even if that sent no message."""
+    def batch_finding(self, at: MessageContext, batch_seq: int) -> Finding:
+        """Returns a finding about a refused batch; over HTTP it blames the server, even if that sent no message."""
         blames = "server" if at.http is not None else at.message.sender
-        return self.finding(at, self.text, related=(array_seq,), blames=blames)
+        return self.finding(at, self.text, related=(batch_seq,), blames=blames)
 
 
 class EmptyResponse(RefusalRule):
-    """An array of notifications is answered.
+    """A batch of notifications is answered.
 
-    **Why it matters.** Notifications get no response, not even an empty array: no caller waits for it, and receivers
+    **Why it matters.** Notifications get no response, not even an empty batch: no caller waits for it, and receivers
     log an error.
 
     **On the wire.** `> [{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]` and `< []`
@@ -253,24 +253,24 @@ class EmptyResponse(RefusalRule):
     replaces = ("jsonrpc/notification-answered",)
     exchanges = ExchangeOddity.SENT
     source = "JSON-RPC 2.0 §6"
-    text = "an array of notifications is answered"
+    text = "a batch of notifications is answered"
 
-    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+    def check_batch(self, context: MessageContext) -> Iterator[Finding]:
         items = items_of(context.message)
         if context.http is not None:
             return
         if not items:
             yield from self.report_refusal(context)
         elif all(_item_kind(item) == "notification" for item in items):
-            self.remember_array(context)
+            self.remember_batch(context)
 
     def on_response(self, context: MessageContext) -> Iterator[Finding]:
         if context.http is None and context.answered is None and _lacks_id(context):
             yield from self.report_refusal(context)
-        self.forget_answered_array(context)
+        self.forget_answered_batch(context)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
-        first_item = _sent_array(http)
+        first_item = _sent_batch(http)
         if first_item is None or not all(isinstance(context.message, Notification) for context in http.client_messages):
             return
         # On the older transport, servers answer each POST with a short text.
@@ -280,20 +280,20 @@ class EmptyResponse(RefusalRule):
             response = next(
                 (context for context in http.server_messages if isinstance(context.message, Response)), None
             )
-            yield self.array_finding(
+            yield self.batch_finding(
                 response or (http.server_messages or http.client_messages)[-1], first_item.message.seq
             )
 
 
 class ReceiveUnsupported(RefusalRule):
-    """An array is refused in a revision in which both sides must read arrays.
+    """A batch is refused in a revision in which both sides must accept batches.
 
-    **Why it matters.** In 2025-03-26 sending arrays is optional, but every receiver must accept them.
+    **Why it matters.** In 2025-03-26 sending batches is optional, but every receiver must accept them.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"}]` and
     `< {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`
 
-    **Instead.** Read each item as a message of its own; answer the items individually, or in one array.
+    **Instead.** Read each item as a message of its own; answer the items individually, or in one batch.
     """
 
     id = "batch/receive-unsupported"
@@ -304,39 +304,39 @@ class ReceiveUnsupported(RefusalRule):
     )
     exchanges = ExchangeOddity.SENT
     source = "2025-03-26 basic/index"
-    text = "an array is refused, although it is valid"
+    text = "a batch is refused, although it is valid"
 
-    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+    def check_batch(self, context: MessageContext) -> Iterator[Finding]:
         if context.http is None and _is_well_formed(context):
-            self.remember_array(context)
+            self.remember_batch(context)
         return iter(())
 
     def on_response(self, context: MessageContext) -> Iterator[Finding]:
         if context.http is None and _is_refusal(context):
             yield from self.report_refusal(context)
-        self.forget_answered_array(context)
+        self.forget_answered_batch(context)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
-        first_item = _sent_array(http)
+        first_item = _sent_batch(http)
         if first_item is None or http.status is None or not _is_well_formed(first_item):
             return
         refusal = next((context for context in http.server_messages if _is_refusal(context)), None)
         is_refused = 400 <= http.status < 500 and http.status not in _CLIENT_REFUSAL_STATUSES
         if is_refused or refusal is not None:
-            yield self.array_finding(
+            yield self.batch_finding(
                 refusal or (http.server_messages or http.client_messages)[-1], first_item.message.seq
             )
 
 
 class AnsweredIndividually(Rule):
-    """Requests that came in an array are answered individually.
+    """Requests that were sent in a batch are answered individually.
 
-    **Why it matters.** MCP permits it, but plain JSON-RPC promises one array, and a client built on a JSON-RPC library
-    waits for that array.
+    **Why it matters.** MCP permits it, but plain JSON-RPC promises a single batch, and a client built on a JSON-RPC
+    library waits for that batch.
 
     **On the wire.** `> [{"id":1,…},{"id":2,…}]` and `< {"id":1,"result":{}}`, `< {"id":2,"result":{}}`
 
-    **Instead.** Answer an array with an array unless that is too slow; as a client, accept both.
+    **Instead.** Answer a batch with a batch unless that is too slow; as a client, accept both.
     """
 
     id = "batch/answered-individually"
@@ -349,7 +349,7 @@ class AnsweredIndividually(Rule):
         request = context.answered.request if context.answered is not None else None
         if request is not None and context.http is None and is_item(request) and not is_item(context.message):
             yield self.finding(
-                context, "a request that was sent in an array is answered individually", related=(request.seq,)
+                context, "a request that was sent in a batch is answered individually", related=(request.seq,)
             )
 
 
@@ -362,7 +362,7 @@ def _is_before_negotiation(context: MessageContext) -> bool:
 
 
 def _item_kind(item: Any) -> str | None:
-    """Returns the kind of an item of an array, or None if it is not a message."""
+    """Returns the kind of an item of a batch, or None if it is not a message."""
     if not isinstance(item, dict):
         return None
     if "method" in item:
@@ -372,13 +372,13 @@ def _item_kind(item: Any) -> str | None:
 
 
 def _negotiates_batches(item: Any) -> bool:
-    """Whether an item is an `initialize` for the revision that has arrays; another rule reports that."""
+    """Whether an item is an `initialize` for the revision that supports batches; another rule reports that."""
     params = item.get("params") if isinstance(item, dict) and item.get("method") == "initialize" else None
     return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCH_REVISION.first
 
 
 def _is_well_formed(first_item: MessageContext) -> bool:
-    """Whether the receiver of an array must accept it."""
+    """Whether the receiver of a batch must accept it."""
     items = items_of(first_item.message)
     kinds = {_item_kind(item) for item in items}
     is_mixed = "answer" in kinds and len(kinds) > 1
@@ -392,17 +392,17 @@ def _is_well_formed(first_item: MessageContext) -> bool:
     )
 
 
-def _sent_array(http: HttpExchange) -> MessageContext | None:
-    """Returns the first item of the array that a POST sent, or None outside 2025-03-26 or if some items are unknown."""
+def _sent_batch(http: HttpExchange) -> MessageContext | None:
+    """Returns the first item of the batch that a POST sent, or None outside 2025-03-26 or if some items are unknown."""
     if not 0 < len(http.client_messages) < MAX_BODY_MESSAGES:
         return None
     first_item = http.client_messages[0]
-    is_array = (
+    is_batch = (
         is_item(first_item.message)
         and is_first(first_item.message)
         and not isinstance(first_item.message, InvalidMessage)
     )
-    return first_item if is_array and first_item.rank == _BATCH_REVISION.first else None
+    return first_item if is_batch and first_item.rank == _BATCH_REVISION.first else None
 
 
 def _lacks_id(context: MessageContext) -> bool:

@@ -25,7 +25,7 @@ class MessageOddity(Flag):
     MALFORMED = auto()
     """Its frame breaks a rule by itself, its version is not 2.0, or its id is neither an integer nor a string."""
     SEVERAL = auto()
-    """It is one of several messages in its frame, or the only one in an array, so no verdict is about it alone."""
+    """It is one of several messages in its frame, or the only one in a batch, so no verdict is about it alone."""
     SPREAD = auto()
     """It spans several lines, so no verdict is about it."""
     HIDING = auto()

@@ -45,7 +45,7 @@ class _UpdateRule(Rule):
 
 
 class UpdateWithoutSubscription(_UpdateRule):
-    """A server announces a change of a resource to which the client has not subscribed.
+    """A server announces a change to a resource to which the client has not subscribed.
 
     **Why it matters.** Clients drop it, or needlessly read a resource that they do not show. Often the server sends
     updates to all sessions instead of only to subscribers.
@@ -75,7 +75,7 @@ class UpdateWithoutSubscription(_UpdateRule):
 
 
 class UpdateAfterUnsubscribe(_UpdateRule):
-    """A server announces a change of a resource although it has ended the subscription.
+    """A server announces a change to a resource although it has ended the subscription.
 
     **Why it matters.** The client has released the resource, but the server keeps watching it.
 

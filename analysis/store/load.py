@@ -112,7 +112,7 @@ class Loader:
 def _findings(capture: Capture) -> "Iterator[Finding]":
     from analysis.checking.checker import RuleSelection
 
-    items = (item for item in capture.frames() if isinstance(item, Damage) or _fits_columns(item))
+    items = (item for item in capture.items_with_frames() if isinstance(item, Damage) or _fits_columns(item))
     for step in Reading(items, RuleSelection()).to_end("open" if is_live(capture.segments[-1]) else None):
         yield from step.findings
 
@@ -192,7 +192,7 @@ class _CaptureLoad:
         """Yields the items whose numbers and stamps fit into columns, and counts all items."""
         counts = self._counts
         expected = last_ns = 0
-        for item in self._capture.frames():
+        for item in self._capture.items_with_frames():
             if not isinstance(item, Damage):
                 seq, t_ns, offset = item.seq, item.t_ns, item.offset
                 if type(item) is Frame and seq == expected <= MAX_BIGINT and last_ns <= t_ns <= MAX_BIGINT:

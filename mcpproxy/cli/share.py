@@ -1,4 +1,4 @@
-"""Write a copy of a capture without its secrets, which you can give to others.
+"""Write a copy of a capture, without its secrets, that you can give to others.
 
 Secrets, e-mail addresses, home directories, users and hosts are replaced by pseudonyms; the conversation stays as it
 was. Anything that cannot be parsed, such as stderr, is replaced entirely. The copy is a capture like any other. Review
@@ -62,7 +62,7 @@ def run(arguments: list[str]) -> int:
     """Write the copy and print the account; returns 2 if the capture is damaged, 73 if the copy cannot be created."""
     options = parser().parse_args(arguments)
     if options.review and not (sys.stdin is not None and sys.stdin.isatty() and os.isatty(2)):
-        return fail("--review asks questions, which needs a terminal")
+        return fail("--review asks questions, so it needs a terminal")
     if not options.output:
         return fail("the name of the file to write is empty")
     with select_captures([options.capture]) as selection:
@@ -79,11 +79,11 @@ def _write_copy(path: Path, options: argparse.Namespace) -> int:
     from mcpproxy.sharing.choices import InvalidPattern, ShareChoices
 
     try:
-        selection = None if options.only is None else parse(options.only)
+        message_filter = None if options.only is None else parse(options.only)
     except FilterError as error:
         report_filter_error(error, "--only")
         return int(Exit.USAGE)
-    if selection is not None and selection.needs_findings:
+    if message_filter is not None and message_filter.needs_findings:
         return fail(
             "--only cannot use rule, level or has:finding: `share` does not run the rules; use them in `mcpproxy check`"
         )
@@ -99,7 +99,7 @@ def _write_copy(path: Path, options: argparse.Namespace) -> int:
                 keeps_bodies=not options.no_bodies,
                 keeps_unparsed=options.keep_unparsed,
                 replaces_personal_numbers=options.personal,
-                message_filter=selection,
+                message_filter=message_filter,
                 replaces=options.force,
                 last_ns=None if options.last is None else options.last * 1_000_000_000,
                 progress=progress.show,

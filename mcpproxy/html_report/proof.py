@@ -14,7 +14,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.excerpts import Excerpt, excerpt
 from mcpproxy.wording.rule_pages import summary_of
-from mcpproxy.wording.units import since_start
+from mcpproxy.wording.units import offset_text
 
 _NO_CARETS: Final = 0
 
@@ -103,7 +103,7 @@ def _finding(capture: int, located: LocatedFinding) -> dict[str, Any]:
         "session": finding.session,
         "level": str(finding.level),
         "side": str(finding.blames),
-        "at": since_start(finding.t_ns),
+        "at": offset_text(finding.t_ns),
         "message": sanitise(finding.message),
         "pointer": sanitise(pointer),
         "proof": None if proof is None else _excerpt_parts(proof),

@@ -45,7 +45,7 @@ class ServedProcessEvents(ProcessEvents):
         try:
             return self.output.rest()
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
-            self.output.failed(error)
+            self.output.on_failure(error)
             return []
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.recorder.faults import FaultReporter
-    from mcpproxy.relay.pump import Cause, Ender
+    from mcpproxy.relay.pump import EndCause, StallCause
 
 STDERR_QUOTA_BYTES: Final = 8 << 20
 STDERR_REFILL_BYTES_PER_S: Final = 64 << 10
@@ -28,7 +28,7 @@ class StderrTap:
     def __init__(self, writer: Writer, faults: FaultReporter, quota: int = STDERR_QUOTA_BYTES) -> None:
         self.bytes = 0
         self.recorded_bytes = 0
-        self.missed = faults.unrecorded_traffic[None]
+        self.missed_chunks = faults.unrecorded_traffic[None]
         self._writer = writer
         self._faults = faults
         self._lines = LineSplitter(MAX_STDERR_PIECE_BYTES)
@@ -38,11 +38,11 @@ class StderrTap:
         self._lock = threading.Lock()
         self.waiting_since_ns = 0
 
-    def portion(self, data: bytes) -> int:
+    def portion_size(self, data: bytes) -> int:
         """Returns how many bytes of a chunk to record at once."""
         return first_lines_size(data)
 
-    def chunk(self, data: bytes) -> None:
+    def on_chunk(self, data: bytes) -> None:
         """Records the lines that `data` completes, as far as the quota allows."""
         with self._lock:
             self.bytes += len(data)
@@ -77,10 +77,10 @@ class StderrTap:
             finally:
                 self.waiting_since_ns = 0
 
-    def stalled(self, waited_ns: int, cause: Cause) -> None:
+    def on_stall(self, waited_ns: int, cause: StallCause) -> None:
         """Records nothing, because stalls of stderr are ignored."""
 
-    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - how stderr ended is not recorded
+    def on_end(self, by: EndCause, error_number: int | None) -> None:  # noqa: ARG002 - how stderr ended is not recorded
         """Records the unfinished last line."""
         self._write_records(self.rest())
 
@@ -89,6 +89,6 @@ class StderrTap:
         with self._lock:
             return [entry for piece in self._lines.finish() for entry in self._records_of_piece(piece, whole=False)]
 
-    def failed(self, error: Exception) -> None:
+    def on_failure(self, error: Exception) -> None:
         """Report a bug in the writer, after which stderr is no longer recorded."""
         self._faults.on_recording_fault("stderr", error)

@@ -2,7 +2,7 @@
 
 The hot path:
 
-    chunk read ─→ Channel.chunk ─→ LineSplitter ─→ verdicts and middles ─→ Writer ─→ in the kernel ─→ chunk handed on
+    chunk read ─→ ChannelTap.on_chunk ─→ LineSplitter ─→ verdicts and middles ─→ Writer ─→ kernel ─→ chunk handed on
 
 Promises: before a chunk is handed on, the records of all frames that it completes are written. If writing fails or
 hangs, the loss is counted and reported, and never hidden. This module opens no database and does not need `analysis`.
@@ -44,7 +44,7 @@ from mcpproxy.recorder.process_events import (
     signal_name,
 )
 from mcpproxy.recorder.stderr_tap import StderrTap
-from mcpproxy.relay.pump import Cause, Ender, StopRelaying
+from mcpproxy.relay.pump import EndCause, StallCause, StopRelaying
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wire.lines import LinePiece, LineSplitter, first_lines_size
 
@@ -81,7 +81,7 @@ class ChannelTap:
     def __init__(self, recorder: StdioRecorder, direction: Direction) -> None:
         self.frames = 0
         self.bytes = 0
-        self.missed = recorder.faults.unrecorded_traffic[direction]
+        self.missed_chunks = recorder.faults.unrecorded_traffic[direction]
         self._recorder = recorder
         self._writer = recorder.writer
         self._direction = direction
@@ -91,11 +91,11 @@ class ChannelTap:
         self._lock = threading.Lock()
         self.waiting_since_ns = 0
 
-    def portion(self, data: bytes) -> int:
+    def portion_size(self, data: bytes) -> int:
         """Returns how many bytes of a chunk to record at once."""
         return first_lines_size(data)
 
-    def chunk(self, data: bytes) -> None:
+    def on_chunk(self, data: bytes) -> None:
         """Records the frames that `data` completes."""
         self._latest_range = None
         with self._lock:
@@ -195,7 +195,7 @@ class ChannelTap:
             )
         return entries
 
-    def stalled(self, waited_ns: int, cause: Cause) -> None:
+    def on_stall(self, waited_ns: int, cause: StallCause) -> None:
         """Records that the frames of the last chunk waited."""
         if self._latest_range is None:
             return
@@ -209,12 +209,14 @@ class ChannelTap:
         )
         self._write_records([PendingRecord("stall", stall)])
 
-    def ended(self, by: Ender, error: int | None) -> None:
+    def on_end(self, by: EndCause, error_number: int | None) -> None:
         """Records the unfinished last frame and the end of the direction."""
         self._write_records(
             [
                 *self.rest(),
-                PendingRecord("eof", members(dir=self._direction, by=by, bytes=self.bytes, errno=error_name(error))),
+                PendingRecord(
+                    "eof", members(dir=self._direction, by=by, bytes=self.bytes, errno=error_name(error_number))
+                ),
             ]
         )
 
@@ -223,7 +225,7 @@ class ChannelTap:
         with self._lock:
             return [entry for piece in self._lines.finish() for entry in self._records_of_piece(piece, whole=False)]
 
-    def failed(self, error: Exception) -> None:
+    def on_failure(self, error: Exception) -> None:
         """Report a bug in the writer, after which this direction is no longer recorded."""
         self._recorder.faults.on_recording_fault(self._direction, error)
 
@@ -396,5 +398,5 @@ def _unfinished_records(tap: ChannelTap | StderrTap) -> list[PendingRecord]:
     try:
         return tap.rest()
     except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
-        tap.failed(error)
+        tap.on_failure(error)
         return []

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-    from mcpproxy.relay.pump import Cause, Ender
+    from mcpproxy.relay.pump import EndCause, StallCause
 
 _PREFIX: Final = "unrecorded-"
 _MAX_REASON_CHARS: Final = 4096
@@ -48,27 +48,27 @@ class NullTap:
     waiting_since_ns = 0
 
     @property
-    def missed(self) -> NullTap:
+    def missed_chunks(self) -> NullTap:
         """The counter of unrecorded traffic: the tap itself, which counts nothing."""
         return self
 
     def add(self, data: bytes) -> None:
         """Count nothing."""
 
-    def portion(self, data: bytes) -> int:
+    def portion_size(self, data: bytes) -> int:
         """Returns the size of the whole chunk."""
         return len(data)
 
-    def chunk(self, data: bytes) -> None:
+    def on_chunk(self, data: bytes) -> None:
         """Records nothing."""
 
-    def stalled(self, waited_ns: int, cause: Cause) -> None:
+    def on_stall(self, waited_ns: int, cause: StallCause) -> None:
         """Records nothing."""
 
-    def ended(self, by: Ender, error: int | None) -> None:
+    def on_end(self, by: EndCause, error_number: int | None) -> None:
         """Records nothing."""
 
-    def failed(self, error: Exception) -> None:
+    def on_failure(self, error: Exception) -> None:
         """Report nothing, because this tap cannot fail."""
 
 

@@ -4,7 +4,7 @@ Promises: bytes leave as they arrived, at once, regardless of their content. A t
 own chunk by at most 25 ms, and no other chunk. A tap that raises is switched off, and traffic continues.
 
 A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and gives it to a new thread.
-`turn` says which thread owns the stream: a thread that returns from the tap after its turn is over stops.
+`turn` says which thread owns the stream: a thread whose turn ended while it was in the tap stops as soon as it returns.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final, Literal, Protocol
 
-    Ender = Literal["sender", "receiver", "error"]
-    Cause = Literal["receiver", "recorder"]
+    EndCause = Literal["sender", "receiver", "error"]
+    StallCause = Literal["receiver", "recorder"]
 else:
-    Ender = Cause = str
+    EndCause = StallCause = str
     Protocol = object
 
 MAX_CHUNK_BYTES: Final = 64 << 10
@@ -35,7 +35,7 @@ MAX_SYNC_WAIT_NS: Final = 1_000_000_000
 CHECK_INTERVAL_S: Final = 0.01
 MAX_QUIET_CHECKS: Final = 100
 MIN_STALL_NS: Final = 1_000_000
-_READER_GONE_ERRNOS: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
+_RECEIVER_GONE_ERRNOS: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
 MAX_CHECK_DELAY_NS: Final = 20_000_000
 """If more time than this passes between two checks of the rescuer, it was not scheduled in time."""
 
@@ -60,28 +60,34 @@ class Tap(Protocol):
     Only from then on may the chunk be taken away and later chunks be shown, because its record already has a number.
     """
 
-    def portion(self, data: bytes) -> int:
+    def portion_size(self, data: bytes) -> int:
         """Returns how many of these bytes to show at once, at least one, so that forwarding is not delayed."""
 
-    def chunk(self, data: bytes) -> None:
+    def on_chunk(self, data: bytes) -> None:
         """Called with bytes that were read and are about to be forwarded.
 
         Raises:
             StopRelaying: the bytes must not be forwarded.
         """
 
-    def stalled(self, waited_ns: int, cause: Cause) -> None:
+    def on_stall(self, waited_ns: int, cause: StallCause) -> None:
         """Called when the last chunk waited to be forwarded."""
 
-    def ended(self, by: Ender, error: int | None) -> None:
-        """Called when the direction has ended; `error` is an errno if a read or a write to an open receiver failed."""
+    def on_end(self, by: EndCause, error_number: int | None) -> None:
+        """Called when the direction has ended.
 
-    def failed(self, error: Exception) -> None:
-        """Called when the tap itself raised, which is a bug; from now on, the pump only adds chunks to `missed`."""
+        Args:
+            by: what ended it.
+            error_number: the errno if a read failed, or if a write failed although the receiver still existed;
+                otherwise None.
+        """
+
+    def on_failure(self, error: Exception) -> None:
+        """Called when the tap itself raised, which is a bug; from now on, the pump only counts `missed_chunks`."""
 
     @property
-    def missed(self) -> ChunkCounter:
-        """The counter of traffic after `failed` was called."""
+    def missed_chunks(self) -> ChunkCounter:
+        """The counter of the chunks after `on_failure` was called."""
 
 
 class Pump:
@@ -110,9 +116,9 @@ class Pump:
         self.thread_id = 0
         """The system's id of the thread that reads."""
         self.is_broken = False
-        """Whether the stream no longer has a reader, or cannot be written."""
+        """Whether the receiver is gone, or the stream can no longer be written to."""
         self.write_errno: int | None = None
-        """The errno of a failed write if the reader still exists, for example because a device is full."""
+        """The errno of a failed write if the receiver still exists, for example because a device is full."""
         self.done = threading.Event()
         """Set when the direction has ended."""
         self._is_stopped = False
@@ -121,7 +127,7 @@ class Pump:
         self.rescuer: Rescuer | None = None
         self.max_wait_ns = MAX_WAIT_NS
         """How long the tap may wait for the disk before its chunk is taken away."""
-        self._held: bytes | None = None
+        self._delayed_chunk: bytes | None = None
         """The data that the running call of the tap delays: a chunk, empty for the end of the stream, or None."""
         self._unshown_rest = b""
         """The rest of the current chunk, which has not been shown yet."""
@@ -139,7 +145,7 @@ class Pump:
 
     @property
     def is_running(self) -> bool:
-        """Whether more may be forwarded: the stream has not ended, and has a reader and a running thread."""
+        """Whether more may be forwarded: the stream has not ended, and has a receiver and a running thread."""
         return not (self.done.is_set() or self.is_broken or self._is_stopped) and self._runner.is_alive()
 
     def stop(self) -> None:
@@ -148,16 +154,16 @@ class Pump:
             self._is_stopped = True
             self._turn += 1
 
-    def end_from_outside(self, by: Ender) -> None:
+    def end_from_outside(self, by: EndCause) -> None:
         """End the direction from outside, even if its thread is waiting."""
         with self._lock:
-            is_taken_over = self._take_over(self._run_cut, by)
+            is_taken_over = self._take_over(self._run_end, by)
         if not is_taken_over:
             self.stop()
             self._end()
 
-    def _run_cut(self, turn: int, by: Ender) -> None:
-        if self._call_tap(turn, self.tap.ended, by, None):
+    def _run_end(self, turn: int, by: EndCause) -> None:
+        if self._call_tap(turn, self.tap.on_end, by, None):
             self._end()
 
     def is_stuck(self, now_ns: int) -> bool:
@@ -174,14 +180,16 @@ class Pump:
             if not self.is_stuck(now_ns):
                 return False
             since_ns, self.tap.waiting_since_ns = self.tap.waiting_since_ns, 0
-            is_taken_over = self._take_over(self._run_rescued, self._held, self._unshown_rest, now_ns - since_ns)
+            is_taken_over = self._take_over(
+                self._run_rescued, self._delayed_chunk, self._unshown_rest, now_ns - since_ns
+            )
             if not is_taken_over:
                 self.tap.waiting_since_ns = since_ns
             return is_taken_over
 
     def _take_over(self, task: Callable[..., None], *args: object) -> bool:
         """Give the stream to a new thread, with the lock held; returns False if the system cannot create a thread."""
-        was_tapping = self.is_in_tap
+        was_in_tap = self.is_in_tap
         self._turn += 1
         # The running call no longer delays anything, so it need not be supervised.
         self.is_in_tap = False
@@ -190,7 +198,7 @@ class Pump:
             thread.start()
         except RuntimeError:
             self._turn -= 1
-            self.is_in_tap = was_tapping
+            self.is_in_tap = was_in_tap
             return False
         self._runner = thread
         return True
@@ -201,7 +209,7 @@ class Pump:
             return
         if chunk is not None:
             self._unshown_rest = unshown_rest
-            if not self._hand_on(turn, chunk) or not self._call_tap(turn, self.tap.stalled, waited_ns, "recorder"):
+            if not self._hand_on(turn, chunk) or not self._call_tap(turn, self.tap.on_stall, waited_ns, "recorder"):
                 return
         if not unshown_rest or self._show_and_forward(turn, unshown_rest):
             self._run(turn)
@@ -216,11 +224,11 @@ class Pump:
                 if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                     _wait_for(source, select.POLLIN)
                     continue
-                if self._call_tap(turn, tap.ended, "error", error.errno):
+                if self._call_tap(turn, tap.on_end, "error", error.errno):
                     self._end()
                 return
             if not chunk:
-                if self._call_tap(turn, tap.ended, "sender", None):
+                if self._call_tap(turn, tap.on_end, "sender", None):
                     self._end()
                 return
             if self._turn != turn:
@@ -241,27 +249,27 @@ class Pump:
 
     def _portion_size(self, chunk: bytes) -> int:
         try:
-            return self.tap.portion(chunk) if self._is_tap_in_use else len(chunk)
+            return self.tap.portion_size(chunk) if self._is_tap_in_use else len(chunk)
         except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
             self._switch_off_tap(error)
             return len(chunk)
 
     def _show_chunk(self, turn: int, chunk: bytes) -> bool:
-        """Does the same as `_call_tap` for the call that every chunk needs, over a microsecond faster."""
-        self._held = chunk
+        """Do the same as `_call_tap` for the call that every chunk needs, over a microsecond faster."""
+        self._delayed_chunk = chunk
         self.tap_calls += 1
         self.is_in_tap = True
         if self.rescuer is not None and self.rescuer.is_asleep:
             self.rescuer.wake()
         if self._is_tap_in_use:
             try:
-                self.tap.chunk(chunk)
+                self.tap.on_chunk(chunk)
             except StopRelaying:
                 self.stop()
             except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
                 self._switch_off_tap(error)
         else:
-            self.tap.missed.add(chunk)
+            self.tap.missed_chunks.add(chunk)
         with self._lock:
             if self._turn != turn:
                 return False
@@ -272,15 +280,15 @@ class Pump:
         """Stop showing chunks to a tap that has failed; traffic continues even if the tap fails to report that."""
         self._is_tap_in_use = False
         try:
-            self.tap.failed(error)
+            self.tap.on_failure(error)
         except Exception:  # noqa: BLE001 - a bug in the recorder must not affect the session
             return
 
     def _call_tap(self, turn: int, call: Callable[..., None], *args: object) -> bool:
-        """Calls the tap, supervised by the rescuer; returns False if this thread does not own the stream afterwards."""
+        """Call the tap, supervised by the rescuer; returns False if this thread does not own the stream afterwards."""
         if not self._is_tap_in_use or self._turn != turn:
             return self._turn == turn
-        self._held = b"" if call == self.tap.ended else None
+        self._delayed_chunk = b"" if call == self.tap.on_end else None
         self.tap_calls += 1
         self.is_in_tap = True
         if self.rescuer is not None and self.rescuer.is_asleep:
@@ -298,7 +306,7 @@ class Pump:
         return True
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
-        """Write a whole chunk; returns False if the reader is gone, or if this thread no longer owns the stream."""
+        """Write a whole chunk; returns False if the receiver is gone, or if this thread no longer owns the stream."""
         # Only a slow write that can block shows a slow receiver; otherwise, this thread itself was not scheduled.
         can_block = len(chunk) > select.PIPE_BUF or not self._sink_poll.poll(0)
         began_ns = time.monotonic_ns()
@@ -312,14 +320,14 @@ class Pump:
                 failure = self._write_patiently(chunk)
             if failure is not None:
                 self.is_broken = True
-                self.write_errno = None if failure.errno in _READER_GONE_ERRNOS else failure.errno
-                if self._call_tap(turn, self.tap.ended, "receiver", self.write_errno):
+                self.write_errno = None if failure.errno in _RECEIVER_GONE_ERRNOS else failure.errno
+                if self._call_tap(turn, self.tap.on_end, "receiver", self.write_errno):
                     self._end()
                 return False
         self.delivered_bytes += len(chunk)
         waited_ns = time.monotonic_ns() - began_ns
         if can_block and waited_ns > MIN_STALL_NS and self._is_tap_in_use:
-            return self._call_tap(turn, self.tap.stalled, waited_ns, "receiver")
+            return self._call_tap(turn, self.tap.on_stall, waited_ns, "receiver")
         return True
 
     def _write_patiently(self, chunk: bytes) -> OSError | None:
@@ -356,7 +364,12 @@ class Rescuer:
     """Checks every 10 ms whether a pump is stuck in its tap; sleeps when no traffic flows."""
 
     def __init__(self, pumps: Sequence[Pump], on_stuck: Callable[[], None]) -> None:
-        """Supervise `pumps`; `on_stuck` is called before a chunk is taken away, after which taps must not wait."""
+        """Supervise `pumps`.
+
+        Args:
+            pumps: the pumps to supervise.
+            on_stuck: called before a chunk is taken away; from that call on, taps must not wait for the disk.
+        """
         self.is_asleep = True
         self._pumps = pumps
         self._on_stuck = on_stuck

@@ -21,7 +21,7 @@ from functools import partial
 from captures.tuples import NamedTuple
 from mcpproxy.relay.guard import CaptureCompleter, Guard
 from mcpproxy.relay.processes import Process, is_sleeping_on, process_tree, send_signal, start_time, wait_or_kill
-from mcpproxy.relay.pump import MAX_SYNC_WAIT_NS, MAX_WAIT_NS, Ender, Pump, Rescuer, Tap
+from mcpproxy.relay.pump import MAX_SYNC_WAIT_NS, MAX_WAIT_NS, EndCause, Pump, Rescuer, Tap
 from mcpproxy.relay.signals import TERMINATING_SIGNALS, SignalWait
 from mcpproxy.relay.spawn import SpawnError, close_inherited, spawn, start_error
 from mcpproxy.relay.watch import ReaderWatch
@@ -352,7 +352,7 @@ class StdioRelay:
         self._cut_stream(0, "sender")
         self._cut_stream(1, "receiver")
 
-    def _cut_stream(self, number: int, by: Ender) -> None:
+    def _cut_stream(self, number: int, by: EndCause) -> None:
         pump = self._pumps.get(number)
         if pump is not None and number not in self._cut_streams and not pump.done.is_set():
             self._cut_streams.add(number)

@@ -445,7 +445,7 @@ class Conversation:
         # A request without a response is listed out of order, so the time since the previous line means nothing.
         if self._times == "delta" and not isinstance(item.content, UnansweredRequest):
             t_ns = max(0, t_ns - previous_ns) if previous_ns is not None else 0
-        return units.since_start(t_ns)
+        return units.offset_text(t_ns)
 
     def _wall(self, t_ns: int, time_format: str) -> str | None:
         """Returns local wall-clock time, or None if the header contains no valid time."""

@@ -20,7 +20,7 @@ from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.excerpts import Excerpt, excerpt
 from mcpproxy.wording.spans import Role, Span, Style
-from mcpproxy.wording.units import since_start
+from mcpproxy.wording.units import offset_text
 from mcpproxy.wording.without_answer import first_abandoned
 from mcpproxy.wording.wrapping import wrapped
 
@@ -275,7 +275,7 @@ def _place_cells(entry: LocatedFinding, *, sessions: bool) -> list[str]:
     """Returns the side at fault and the place, as cells; the second cell is empty if there is only one session."""
     finding = entry.finding
     session = f"session {finding.session}" if sessions else ""
-    return [finding.blames, session, entry.record_text, since_start(finding.t_ns)]
+    return [finding.blames, session, entry.record_text, offset_text(finding.t_ns)]
 
 
 def summary(totals: Totals) -> str:

@@ -200,7 +200,7 @@ def id_lines(messages: SelectedMessages, style: Style) -> Iterator[str]:
         yield style.paint(
             [
                 Span(f"{message_name(message.frames[0], message.index):<12}", "accent"),
-                Span(f"  {units.since_start(message.t_ns)}", "dim"),
+                Span(f"  {units.offset_text(message.t_ns)}", "dim"),
                 Span(f"  session {context.session.number}  id of the {side}  "),
                 Span(f"{arrow} ", "accent"),
                 Span(f"{title(context)}  "),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record, raw_bytes
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.redaction import Redactor, Replacement
@@ -34,7 +34,7 @@ def searched_items(
         is_clean: whether a frame is certain to contain no secret, so that it need not be searched.
     """
     frames = FrameRedactor(redactor, keep_unparsed=True)
-    for item in read_frames(capture):
+    for item in assembled_items(capture):
         if isinstance(item, Damage):
             yield item
             continue

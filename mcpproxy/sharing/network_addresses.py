@@ -1,7 +1,7 @@
 """Finds network addresses in a text, and distinguishes them from versions, sections, times, slices and names in code.
 
-Four numbers are a version after a word such as `version`, before a word such as `beta`, and in the name of a package.
-An IPv6 address must be in a range that is in use: `a::b` and `face::feed` are names in code.
+Four dotted numbers count as a version if they follow a word such as `version`, precede a word such as `beta`, or are
+part of a package's file name. An IPv6 address must be in an assigned range: `a::b` and `face::feed` are names in code.
 """
 
 import re
@@ -20,61 +20,65 @@ _IPV6: Final = re.compile(
 )
 _MIN_COLONS: Final = 7
 """The number of colons in an IPv6 address without `::`."""
-_IN_USE: Final = re.compile(
+_ASSIGNED_RANGE: Final = re.compile(
     r"(?:200[1-3]|2[4-9a-c][0-9a-f]{2}|f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):", re.IGNORECASE
-).match
-"""Matches the beginning of an assigned, private or link-local address."""
+)
+"""Matches the beginning of a global IPv6 address that may be assigned, or of a private or link-local one."""
 _CONTEXT_CHARS: Final = 32
-"""The number of characters before and after four numbers that may show them to be a version."""
+"""The number of characters before and after four dotted numbers that may show them to be a version."""
 _BEFORE_VERSION: Final = re.compile(
     r"(?:version|versions|release|firmware|build|(?<![a-z])(?:ver|rev|section|sections|table|figure|fig|clause|chapter"
     r"|appendix|article|oid|edition)|§|>=|<=|~=|~>|\^)[\s\"'`*:=.]{0,6}\Z",
     re.IGNORECASE,
 )
+"""Matches the end of the text before a version."""
 _PRODUCT: Final = re.compile(r"(?<![A-Za-z])[A-Z][A-Za-z]{1,30}/\Z")
-"""Matches a product in a `User-Agent` header. Browsers write their versions like `120.0.0.0`."""
+"""Matches a product in a `User-Agent` header, up to its version. Browsers write their versions like `120.0.0.0`."""
 _AFTER_VERSION: Final = re.compile(
     r"[-~+_.]?(?:alpha|beta|rc|dev|pre|preview|snapshot|nightly|canary|final|ga|post|hotfix|stable|lts|release|build)"
     r"(?![a-z])|[.-](?:jar|war|nupkg|whl|dll|deb|rpm|gem|msi|dylib|jre|amd64|x64|win32)(?![a-z])",
     re.IGNORECASE,
-).match
+)
+"""Matches the beginning of the text after a version."""
 _NEVER_VERSIONS: Final = ("192.168.", "172.16.", "169.254.")
-_DOCUMENTATION: Final = "2001:db8:"
+"""Beginnings of four dotted numbers that are always an address, whatever precedes or follows them."""
+_DOCUMENTATION_PREFIX: Final = "2001:db8:"
 _PSEUDONYM_NIBBLE: Final = 15
 """The first four bits of IPv4 addresses that are pseudonyms."""
 
 
-def private_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each network address in a text that is not public.
+def identifying_addresses(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and end of each network address in a text that could identify a host.
 
-    The end is before any zone, port or prefix length. Of an IPv4-mapped IPv6 address, it yields the IPv4 address.
+    The span excludes any zone, port or prefix length. For an IPv4-mapped IPv6 address in dotted notation, it covers
+    only the IPv4 address.
     """
     ends: set[int] = set()
     for match in _IPV6.finditer(text) if "::" in text or text.count(":") >= _MIN_COLONS else ():
-        # After a colon at the end, prose or a port follows.
+        # A trailing colon is punctuation, or introduces a port.
         candidate = match[0] if re.search("(?<!:)::$", match[0]) else match[0].removesuffix(":")
         address = _parse_address(candidate)
-        if isinstance(address, IPv6Address) and _is_in_use(address, candidate) and not _is_public(address):
+        if isinstance(address, IPv6Address) and _is_plausible_ipv6(address, candidate) and not _is_harmless(address):
             ends.add(match.start() + len(candidate))
             yield match.start(), match.start() + len(candidate)
     for match in _IPV4.finditer(text):
         address = _parse_address(match[0])
-        is_secret = address is not None and not _is_public(address) and not _is_version(text, match)
-        if is_secret and match.end() not in ends:
+        is_identifying = address is not None and not _is_harmless(address) and not _is_version(text, match)
+        if is_identifying and match.end() not in ends:
             yield match.span()
 
 
 @lru_cache(4096)
 def is_address(host: str) -> bool:
-    """Whether a host is a network address, with or without brackets."""
+    """Returns whether a host is a network address, with or without brackets."""
     return (host[:1].isdigit() or ":" in host) and _parse_address(host.strip("[]")) is not None
 
 
 @lru_cache(4096)
-def is_public_address(host: str) -> bool:
-    """Whether a network address reveals nothing: this machine, any machine, an example, or a pseudonym."""
+def is_harmless_address(host: str) -> bool:
+    """Returns whether a host is an address that reveals nothing: loopback, unspecified, an example or a pseudonym."""
     address = _parse_address(host.strip("[]"))
-    return address is not None and _is_public(address)
+    return address is not None and _is_harmless(address)
 
 
 @lru_cache(4096)
@@ -85,24 +89,28 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _is_public(address: IPv4Address | IPv6Address) -> bool:
+def _is_harmless(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
-            return _is_public(address.ipv4_mapped)
-        is_pseudonym = str(address).startswith(_DOCUMENTATION)
+            return _is_harmless(address.ipv4_mapped)
+        is_pseudonym = str(address).startswith(_DOCUMENTATION_PREFIX)
     else:
         is_pseudonym = int(address) >> 28 == _PSEUDONYM_NIBBLE
     return address.is_loopback or address.is_unspecified or is_pseudonym
 
 
-def _is_in_use(address: IPv6Address, text: str) -> bool:
-    """Whether a valid IPv6 address is in use, and neither code nor an IPv4 address that is found separately."""
+def _is_plausible_ipv6(address: IPv6Address, text: str) -> bool:
+    """Returns whether a valid IPv6 address is in an assigned range, so that it is not a name in code.
+
+    Returns False for a mapped address in dotted notation, whose IPv4 part is found separately.
+    """
     if address.ipv4_mapped is not None:
         return "." not in text
-    return _IN_USE(text) is not None
+    return _ASSIGNED_RANGE.match(text) is not None
 
 
 def _is_version(text: str, match: re.Match[str]) -> bool:
+    """Returns whether four dotted numbers in a text are a version, judged by what precedes and follows them."""
     numbers = match[0]
     if numbers.startswith(_NEVER_VERSIONS):
         return False
@@ -110,6 +118,6 @@ def _is_version(text: str, match: re.Match[str]) -> bool:
     suffix = text[match.end() : match.end() + _CONTEXT_CHARS]
     return (
         _BEFORE_VERSION.search(prefix) is not None
-        or _AFTER_VERSION(suffix) is not None
+        or _AFTER_VERSION.match(suffix) is not None
         or (numbers.endswith(".0.0.0") and _PRODUCT.search(prefix) is not None)
     )

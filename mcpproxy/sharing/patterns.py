@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.logins import login_parts
-from mcpproxy.sharing.network_addresses import is_address, is_public_address, private_addresses
+from mcpproxy.sharing.network_addresses import identifying_addresses, is_address, is_harmless_address
 from mcpproxy.sharing.notations import notation_secrets
 from mcpproxy.sharing.passwords import assigned_secrets
 from mcpproxy.sharing.placeholders import is_placeholder
@@ -200,7 +200,7 @@ def personal_data(text: str) -> Iterator[Secret]:
         yield Secret(start, end, "user-name")
     yield from _hosts(text)
     yield from _login_data(text)
-    for start, end in private_addresses(text):
+    for start, end in identifying_addresses(text):
         yield Secret(start, end, "ip-address")
     for start, end in card_numbers(text):
         yield Secret(start, end, "card-number")
@@ -273,7 +273,7 @@ def is_harmless_host(host: str) -> bool:
         return True
     if any(name == spec_host or name.endswith(f".{spec_host}") for spec_host in SPEC_HOSTS):
         return True
-    return is_public_address(name)
+    return is_harmless_address(name)
 
 
 def is_secret_parameter(name: str, value: str) -> bool:

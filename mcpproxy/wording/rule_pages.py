@@ -53,8 +53,9 @@ def marks(rule: type[Rule]) -> str:
 
 
 def levels_text(rule: type[Rule]) -> str:
-    """The level of a rule, then the revisions in which it has another: `error, warning ≤2025-03-26`."""
-    return ", ".join([str(rule.level), *(f"{level} {span}" for span, level in rule.levels.items())])
+    """Returns the level of a rule, and the revisions in which it has another: `error (warning in ≤2025-03-26)`."""
+    others = ", ".join(f"{level} in {str(span).removesuffix(' only')}" for span, level in rule.levels.items())
+    return f"{rule.level} ({others})" if others else str(rule.level)
 
 
 def is_in_revision(rule: type[Rule], revision: str) -> bool:
@@ -192,7 +193,11 @@ def _index(groups: dict[str, list[type[Rule]]]) -> str:
         ),
         "",
         "Levels: an `error` is something that the revision in force forbids, a `warning` something that should not be",
-        "or is very suspicious, a `note` legal and worth knowing. Marks of a rule:",
+        "or is very suspicious, a `note` legal and worth knowing.",
+        "",
+        "## Marks",
+        "",
+        "The letters in the column `marks` of each page:",
         "",
         "| mark | means |",
         "|---|---|",
@@ -209,7 +214,7 @@ def group_topic(group: str) -> str:
 
 def _group_page(group: str, group_rules: list[type[Rule]]) -> str:
     lines = [f"# Rules: {group}", "", f"{group_topic(group)[:1].upper()}{group_topic(group)[1:]}. {_NOTICE}"]
-    lines += ["", "| rule | level | broken by | revisions | marks |", "|---|---|---|---|---|"]
+    lines += ["", f"| rule | level | broken by | revisions | [marks]({_INDEX}#marks) |", "|---|---|---|---|---|"]
     for rule in group_rules:
         anchor = re.sub(r"[^\w-]", "", rule.id)
         cells = (f"[{rule.id}](#{anchor})", levels_text(rule), SIDE_NAMES[rule.who], str(rule.versions), marks(rule))

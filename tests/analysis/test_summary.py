@@ -16,7 +16,7 @@ from analysis.summary import BUCKET_COUNT, Summarizer, Summary, cached, director
 from captures.cutting import LineCutter
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import members, seal
 from tests.analysis.traces import corpus
 from tests.captures.samples import (
@@ -208,7 +208,7 @@ def test_traffic_is_all_frames_over_the_whole_time(seed: int, frames: int) -> No
 def test_frames_are_those_of_the_reader(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.mcpcap"
     path.write_bytes(data)
-    assert summarise(path).frames == sum(isinstance(item, Frame) for item in read_frames(Capture(path)))
+    assert summarise(path).frames == sum(isinstance(item, Frame) for item in assembled_items(Capture(path)))
 
 
 def test_all_segments_are_summed_up(tmp_path: Path) -> None:

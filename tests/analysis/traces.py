@@ -19,7 +19,7 @@ from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Level
 from captures.frame import Frame
 from captures.frames import FrameAssembler
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import decode
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
@@ -90,7 +90,7 @@ def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Jud
 def findings_of(capture: Path) -> list[Finding]:
     """The findings in a capture."""
     checker = Judged()
-    findings = [finding for item in read_frames(Capture(capture)) for finding in checker.feed(item)]
+    findings = [finding for item in assembled_items(Capture(capture)) for finding in checker.feed(item)]
     findings += checker.finish("closed")
     assert checker.faults == {}
     return findings
@@ -100,7 +100,7 @@ def alarms(capture: Path) -> list[tuple[str, str, str]]:
     """The errors and warnings in a capture, each with the message that it cites."""
     raws = {
         item.seq: item.raw.decode("utf-8", "replace")
-        for item in read_frames(Capture(capture))
+        for item in assembled_items(Capture(capture))
         if isinstance(item, Frame)
     }
     return [

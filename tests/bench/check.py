@@ -40,7 +40,7 @@ from captures.file import SEGMENT_BYTES
 from captures.frame import Frame
 from captures.listing import segments
 from captures.paths import segment_path
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import frame_members, members, seal
 
 COSTED: Final = 5_000
@@ -61,7 +61,7 @@ def repeated(path: Path, count: int, place: Path, *, is_settled: bool = False) -
         place: the file to write.
         is_settled: leave out requests without a response, which would stay open forever.
     """
-    frames = [item for item in read_frames(Capture(path)) if isinstance(item, Frame)]
+    frames = [item for item in assembled_items(Capture(path)) if isinstance(item, Frame)]
     if is_settled:
         frames = _settled(frames)
     opening, body = _parted([frame for frame in frames if frame.verdict.kind not in ("invalid", "batch", "unjudged")])

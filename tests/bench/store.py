@@ -30,7 +30,7 @@ from analysis.store.open import total_bytes
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.listing import segments
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record, frame_members, members, seal
 from tests.bench.check import APART, _record, _renumbered, repeated
 
@@ -59,17 +59,17 @@ def timed(what):
     return found, time.perf_counter() - wall, used() - cpu
 
 def read(paths):
-    from captures.reader import Capture, read_frames
-    return sum(1 for path in paths for _ in read_frames(Capture(path)))
+    from captures.reader import Capture, assembled_items
+    return sum(1 for path in paths for _ in assembled_items(Capture(path)))
 
 def fold(paths):
     from analysis.conversation.fold import Fold
     from analysis.garbage import make_collections_rare
     make_collections_rare()
-    from captures.reader import Capture, read_frames
+    from captures.reader import Capture, assembled_items
     for path in paths:
         folded = Fold()
-        for item in read_frames(Capture(path)):
+        for item in assembled_items(Capture(path)):
             folded.feed(item)
 
 def load(paths):
@@ -303,7 +303,7 @@ def main(argv: list[str]) -> int:
                     segment.unlink()
         if options.small:
             small = [_copied(one, place / f"small-{number}.mcpcap", number) for number in range(options.small)]
-            frames = sum(isinstance(item, Frame) for item in read_frames(Capture(one)))
+            frames = sum(isinstance(item, Frame) for item in assembled_items(Capture(one)))
             rows.append(measured(place, small, options.small * frames))
     print(json.dumps({"rows": rows}, indent=1) if options.json else table(rows))
     return 0

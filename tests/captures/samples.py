@@ -16,7 +16,7 @@ from captures.damage import Damage
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.reader import read_frames
+from captures.reader import assembled_items
 from captures.record import Record, frame_members, members, part_members, seal, stderr_members
 from captures.verdict import UNJUDGED, Direction
 from tests.harness import DEADLINE_S
@@ -111,7 +111,7 @@ def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
     items = _fed(LineCutter(Path("x.mcpcap")), data, step)
     if len(data) <= SMALL:
         at_once = _fed(FrameCutter(Path("x.mcpcap")), data, step)
-        assert list(read_frames(at_once)) == list(read_frames(items))
+        assert list(assembled_items(at_once)) == list(assembled_items(items))
     return items
 
 
@@ -127,7 +127,7 @@ def whole_records(data: bytes) -> list[Record]:
 
 def assembled(items: Iterable[Record | Damage]) -> list[Frame]:
     """The frames of these items, assembled."""
-    return [item for item in read_frames(items) if isinstance(item, Frame)]
+    return [item for item in assembled_items(items) if isinstance(item, Frame)]
 
 
 def in_pieces(direction: Direction, raw: bytes, piece: int, **how: Any) -> list[tuple[str, bytes]]:

@@ -21,7 +21,7 @@ from captures.errors import CaptureError, NewerFormat
 from captures.frame import Frame
 from captures.integrity import inspect
 from captures.listing import first_segment
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record
 from tests.captures.samples import tables
 
@@ -36,7 +36,7 @@ def seen(path: Path) -> dict[str, Any]:
     except CaptureError as error:
         return {"refused": "NewerFormat" if isinstance(error, NewerFormat) else "NotACapture"}
     items = list(capture)
-    frames = [item for item in read_frames(items) if isinstance(item, Frame)]
+    frames = [item for item in assembled_items(items) if isinstance(item, Frame)]
     found = inspect(capture)
     return {
         "state": found.state,

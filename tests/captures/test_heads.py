@@ -85,8 +85,8 @@ def test_a_head_that_comes_again_is_the_same_object(line: bytes) -> None:
 def test_what_its_fields_say() -> None:
     head = Head(orjson.loads(ASKED))
     assert head.fields == {"accept": "b", "mcp-session-id": "7"}
-    assert head.doubled == {"accept"}
-    assert head.session == "7"
+    assert head.repeated_fields == {"accept"}
+    assert head.session_id == "7"
 
 
 def test_the_number_of_heads_is_bounded() -> None:

@@ -13,7 +13,7 @@ from captures.errors import NewerFormat, NotACapture
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.index import ENTRY_KINDS, Index
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import LINE_START, Record, members, part_members, seal
 from captures.tail import Tail
 from tests.captures.samples import conversation, every_type, frame, header, in_pieces, lines, lost
@@ -24,7 +24,7 @@ PART = part_members("s2c", 1, b"one ")
 
 
 def wanted(path: Path) -> list[Frame | Record | Damage]:
-    return list(map(alone, read_frames(Capture(path))))
+    return list(map(alone, assembled_items(Capture(path))))
 
 
 def alone(item: Frame | Record | Damage) -> Frame | Record | Damage:
@@ -181,7 +181,7 @@ def test_a_tail_gives_what_the_reader_gives(tmp_path: Path, in_records: bool) ->
         items = []
         while not tail.has_ended:
             items += tail.step(100)
-        assert items == list(Capture(path) if in_records else Capture(path).frames())
+        assert items == list(Capture(path) if in_records else Capture(path).items_with_frames())
         assert tail.step() == []
 
 

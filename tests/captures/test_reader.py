@@ -18,7 +18,7 @@ from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import create, unlock_and_close
 from captures.frame import Frame
 from captures.frames import PIECE_OVERHEAD_BYTES, FrameAssembler
-from captures.reader import CHUNK_BYTES, Capture, read_frames
+from captures.reader import CHUNK_BYTES, Capture, assembled_items
 from captures.record import LINE_START, MAX_LINE_BYTES, Record, frame_members, members, part_members, seal
 from captures.verdict import UNJUDGED
 from tests.captures.samples import (
@@ -112,7 +112,7 @@ class TestTruncation:
         assert all(item.cause == "torn" for item in damage)
         assert len(damage) == (0 if data.endswith(b"\n") or not data else 1)
         check_bytes(data, items)
-        list(read_frames(items))
+        list(assembled_items(items))
 
     def test_at_every_offset_of_a_small_capture(self) -> None:
         for pair in pairwise(every_type()):
@@ -435,7 +435,7 @@ class TestFrames:
     RAW = b'{"jsonrpc":"2.0","id":7,"result":{"text":"' + "größer ".encode() * 40 + b'"}}'
 
     def read(self, *middles: tuple[str, bytes]) -> list[Any]:
-        return list(read_frames(whole_records(b"".join(lines(middles)))))
+        return list(assembled_items(whole_records(b"".join(lines(middles)))))
 
     @given(st.binary(max_size=300), st.integers(1, 40), st.sampled_from([b"\n", b"\r\n"]))
     def test_parts_of_any_bytes_are_joined(self, raw: bytes, piece: int, delim: bytes) -> None:

@@ -24,13 +24,13 @@ FILLS = {
 READS = """
 import resource, sys
 from captures.integrity import inspect
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 pages = int(open("/proc/self/statm").read().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (int(sys.argv[1]) << 20),) * 2)
 for path in sys.argv[2:]:
     print(path, flush=True)
     assert inspect(Capture(path)).state == "damaged"
-    assert all(read_frames(Capture(path)))
+    assert all(assembled_items(Capture(path)))
 """
 
 

@@ -25,7 +25,7 @@ from analysis.filter import Filter, parse
 from captures.damage import Damage
 from captures.envelope import judge
 from captures.frame import Frame
-from captures.reader import read_frames
+from captures.reader import assembled_items
 from captures.record import Record
 from mcpproxy.report.conversation import MAX_HELD_STEPS, Times
 from mcpproxy.wording.cells import cells
@@ -53,7 +53,7 @@ def items(rows: list[dict[str, Any]], limit: int = 600) -> Iterator[Item]:
             continue
         t_ns = int(row.get("t_ms", 0) * 1_000_000)
         records.append(Record(seq, row["rec"], t_ns, {"seq": seq, "t_ns": t_ns, **row}))
-    return read_frames(records, limit)
+    return assembled_items(records, limit)
 
 
 def load(name: str) -> list[Item]:

@@ -33,7 +33,7 @@ from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
 from captures.integrity import inspect
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record
 from tests.captures.samples import give_to_strangers
 from tests.harness import (
@@ -188,7 +188,7 @@ class TestStart:
         ids = []
         for path in found:
             assert inspect(Capture(path)).state == "complete"
-            own = {frame.verdict.id for frame in read_frames(Capture(path)) if isinstance(frame, Frame)}
+            own = {frame.verdict.id for frame in assembled_items(Capture(path)) if isinstance(frame, Frame)}
             assert len(own) == 1
             ids.append(int(own.pop() or b""))
         assert sorted(ids) == list(range(count))
@@ -611,7 +611,7 @@ class TestKills:
         found = inspect(Capture(capture))
         assert found.state in ("incomplete", "complete")
         recorded = [
-            frame.raw for frame in read_frames(Capture(capture)) if isinstance(frame, Frame) and frame.dir == "s2c"
+            frame.raw for frame in assembled_items(Capture(capture)) if isinstance(frame, Frame) and frame.dir == "s2c"
         ]
         missing = len(delivered) - len(recorded[: len(delivered)])
         assert recorded[: len(delivered)] == delivered[: len(recorded)]
@@ -698,7 +698,7 @@ class TestKills:
         assert (found.state, found.missing) == ("incomplete", 0)
 
         def recorded() -> list[bytes]:
-            frames = read_frames(Capture(capture))
+            frames = assembled_items(Capture(capture))
             return [frame.raw for frame in frames if isinstance(frame, Frame) and frame.dir == "s2c"]
 
         # Between the end of the recorder and the guard's first write to the new segment, no process holds a lock.

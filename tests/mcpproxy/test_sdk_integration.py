@@ -26,7 +26,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.session import Peer
 from captures.frame import Frame
 from captures.integrity import inspect
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record
 from tests.analysis.traces import alarms
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -133,7 +133,7 @@ class Understood(NamedTuple):
 def understand(path: Path) -> Understood:
     session = Fold()
     frames, records, calls = [], [], []
-    for item in read_frames(Capture(path)):
+    for item in assembled_items(Capture(path)):
         seen = session.feed(item)
         calls += [one.answered for one in seen if one.answered is not None]
         frames += [item] if isinstance(item, Frame) else []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
@@ -34,7 +34,7 @@ def judged_otherwise(capture: Path) -> list[str]:
 
 def retold(capture: Path) -> Case | None:
     """The conversation of a capture as a trace; None if it is not over HTTP."""
-    items = [item for item in read_frames(Capture(capture)) if isinstance(item, Frame | Record)]
+    items = [item for item in assembled_items(Capture(capture)) if isinstance(item, Frame | Record)]
     header = next(item for item in items if isinstance(item, Record))
     if header.members.get("transport") != "http":
         return None

@@ -219,7 +219,7 @@ class NotAMessage(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        # One of several values on a line is reported like an item of an array.
+        # One of several values on a line is reported like an item of a batch.
         is_on_shared_line = (
             reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL_MESSAGES
         )

@@ -31,7 +31,7 @@ from analysis.rules.support.message_text import is_not_json
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE_REVISIONS: Final = since("2025-03-26")
 _BATCH_RANK: Final = 1
-"""The rank of the only revision that has arrays of messages."""
+"""The rank of the only revision that supports batches."""
 _ACCEPTED_STATUS: Final = 202
 _USUAL_REFUSAL_STATUSES: Final = frozenset({401, 403, 405, 429})
 """Statuses with which a server may refuse any request, or should refuse a GET (405)."""
@@ -215,7 +215,7 @@ class JsonNotSingle(ExchangeEndRule):
 
     **On the wire.** `< {"method":"notifications/message",…}` as the whole body, of type `application/json`
 
-    **Instead.** Send one response object; in 2025-03-26, if the requests were sent as an array, an array of responses.
+    **Instead.** Send one response object; in 2025-03-26, if the requests were sent in a batch, a batch of responses.
     """
 
     id = "http/json-not-single"
@@ -242,9 +242,9 @@ class JsonNotSingle(ExchangeEndRule):
                     return [self.finding(context, text, session=session)] if context.method == "ping" else []
                 kind = "a request" if isinstance(message, Request) else "a notification"
                 return [self.finding(context, f"the JSON response is {kind}", session=session)]
-        # In other revisions `batch/not-supported-version` reports the array.
-        is_array = bool(bodies) and bodies[0].message.index is not None
-        if not is_array or bodies[0].rank != _BATCH_RANK or http.client_messages[0].message.index is not None:
+        # In other revisions `batch/not-supported-version` reports the batch.
+        is_batch = bool(bodies) and bodies[0].message.index is not None
+        if not is_batch or bodies[0].rank != _BATCH_RANK or http.client_messages[0].message.index is not None:
             return ()
         return [self.finding(bodies[0], "one request is answered with an array", session=session)]
 

@@ -1,3 +1,3 @@
-"""The group `listen`: `subscriptions/listen`, with which clients subscribe to changes since 2026-07-28."""
+"""The group `listen`: `subscriptions/listen`, which clients use from 2026-07-28 on to subscribe to changes."""
 
 MODULES = ("start", "end", "changes")

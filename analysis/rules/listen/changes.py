@@ -80,14 +80,14 @@ class UnacknowledgedType(ListenMessageRule):
 
 
 class UnrequestedUri(ListenMessageRule):
-    """A server announces a change of a resource that the subscription did not name.
+    """A server announces a change to a resource that the subscription did not name.
 
     **Why it matters.** The client cannot use the notification, which may reveal resources of another client.
 
     **On the wire.** `> …"notifications":{"resourceSubscriptions":["file:///a"]}` and
     `< {"method":"notifications/resources/updated","params":{"uri":"file:///b",…}}`
 
-    **Instead.** Announce only changes of resources that the subscription names, or of resources below these URIs.
+    **Instead.** Announce only changes to resources that the subscription names, or to resources below these URIs.
     """
 
     id = "listen/unrequested-uri"
@@ -104,7 +104,7 @@ class UnrequestedUri(ListenMessageRule):
             or requested_uris.longest_prefix(uri) is not None
         ):
             return ()
-        text = "a change of a resource that this subscription did not name"
+        text = "a change to a resource that this subscription did not name"
         return [self.finding(context, text, pointer="/params/uri", related=(subscription.seq,))]
 
 
@@ -112,7 +112,7 @@ class MissingSubscriptionId(ListenRule):
     """A change or an acknowledgement does not say which subscription it belongs to.
 
     **Why it matters.** On stdio only the id identifies the subscription, so a client with several subscriptions cannot
-    assign the message.
+    tell which one the message belongs to.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` while a `subscriptions/listen` is open
 
@@ -175,14 +175,14 @@ class UnknownSubscriptionId(ListenRule):
 
 
 class OutsideSubscription(ListenRule):
-    """A change is announced to a client that does not listen.
+    """A change is announced to a client that has no subscription.
 
     **Why it matters.** Since 2026-07-28 changes are announced only in subscriptions. A client that waits for a response
     does not expect them.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` on the stream that answers a `tools/call`
 
-    **Instead.** Announce changes only to clients that listen; others request the data again when they need it.
+    **Instead.** Announce changes only in subscriptions; other clients request the data again when they need it.
     """
 
     id = "listen/outside-subscription"
@@ -207,7 +207,7 @@ class OutsideSubscription(ListenRule):
             or self.fold.links.subscriptions.forgotten_count
         ):
             return ()
-        return [self.finding(context, "a change is announced, but the client does not listen", pointer="/method")]
+        return [self.finding(context, "a change is announced, but the client has no subscription", pointer="/method")]
 
 
 class RequestScopedOnListen(ListenRule):

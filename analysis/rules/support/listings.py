@@ -47,10 +47,11 @@ class _Schemas:
         self._known: dict[tuple[int, str, bool], Schema | None] = {}
 
     def find(self, item: object, index: int, member: str, rank: int | None) -> Schema | None:
-        is_old = rank is None or rank < _DIALECT_RANK
-        key = index, member, is_old
+        predates_dialects = rank is None or rank < _DIALECT_RANK
+        key = index, member, predates_dialects
         if key not in self._known:
-            self._known[key] = schema_of(item.get(member), is_old=is_old) if isinstance(item, dict) else None
+            value = item.get(member) if isinstance(item, dict) else None
+            self._known[key] = schema_of(value, predates_dialects=predates_dialects)
         return self._known[key]
 
 

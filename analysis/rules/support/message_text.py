@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class _LastResultCache(Generic[T]):
-    """Caches a function's result for the latest frames, because all rules need it for each item of an array.
+    """Caches a function's result for the latest frames, because all rules need it for each item of a batch.
 
     Frames are compared by identity: comparing or hashing ten thousand lines for each of as many items would take
     minutes.
@@ -134,18 +134,18 @@ def is_not_json(context: MessageContext) -> bool:
 
 
 def is_item(message: Message) -> bool:
-    """Whether a message is an item of an array, and not one of several messages on a line."""
+    """Whether a message is an item of a batch, and not one of several messages on a line."""
     return message.index is not None and message.frames[0].verdict.problem != SEVERAL_MESSAGES
 
 
 def items_of(message: Message) -> list[Any]:
-    """Returns all items of the array that contains a message; numbers in them may be rounded."""
+    """Returns all items of the batch that contains a message; numbers in them may be rounded."""
     return _values(message.frames)
 
 
 @_LastResultCache
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
-    """Returns the values in a frame: one value, the items of an array, or all values on a line. Integers are floats."""
+    """Returns the values in a frame: one value, the items of a batch, or all values on a line. Integers are floats."""
     try:
         text = raw_of(frames).decode("utf-8-sig")
         values = _consecutive_values(text, json.JSONDecoder(parse_int=float).raw_decode)

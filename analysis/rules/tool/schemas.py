@@ -91,9 +91,9 @@ def parts_of(schema: object) -> Iterator[SchemaPart]:
 
 def annotations_of(schema: Schema, value: object) -> list[Annotation]:
     """Returns the `x-mcp-header` annotations of a tool's arguments, which are collected once for each schema."""
-    annotations: list[Annotation] | None = schema.memory.get(HEADER_KEYWORD)
+    annotations: list[Annotation] | None = schema.derived_facts.get(HEADER_KEYWORD)
     if annotations is None:
-        annotations = schema.memory[HEADER_KEYWORD] = list(_annotations(value))
+        annotations = schema.derived_facts[HEADER_KEYWORD] = list(_annotations(value))
     return annotations
 
 
@@ -140,9 +140,9 @@ class SchemaExternalRef(PageRule):
             schema = page.schema(index, name, context.rank)
             if schema is None:
                 continue
-            pointers: list[str] | None = schema.memory.get(self.id)
+            pointers: list[str] | None = schema.derived_facts.get(self.id)
             if pointers is None:
-                pointers = schema.memory[self.id] = _external_references(value)
+                pointers = schema.derived_facts[self.id] = _external_references(value)
             for pointer in pointers:
                 text = f"{name} refers to a schema on the network"
                 yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{pointer}")

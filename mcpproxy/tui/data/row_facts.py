@@ -22,7 +22,7 @@ from captures.verdict import Direction, Kind
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.columns import NONE, UNUSUAL
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_calls import message_at, own_message, unusual_in
+from mcpproxy.tui.rows.row_calls import message_at, message_of_call, unusual_messages_in
 
 COLUMN_KEYS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
@@ -218,7 +218,7 @@ def facts_in(
     is_batch = entry.verdict.kind == "batch"
     if is_batch:
         yield _with_row_facts(facts_of_batch(entry), reading, row, marks)
-    unusual_messages = unusual_in(reading, row, entry)
+    unusual_messages = unusual_messages_in(reading, row, entry)
     if not unusual_messages and is_batch:
         unusual_messages = [(message, NONE) for message in messages(entry)]
     if not unusual_messages:
@@ -241,7 +241,7 @@ def _request(reading: Reading, number: int) -> Request | None:
     item = reading.index.read_item(row)
     if not isinstance(item, Frame):
         return None
-    return own_message(reading, row, item, number, Request)
+    return message_of_call(reading, row, item, number, Request)
 
 
 def _has_failed(reading: Reading, number: int) -> bool:

@@ -9,7 +9,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.units import since_start
+from mcpproxy.wording.units import offset_text
 
 COLUMNS: Final = (
     Column("mark", "", 1),
@@ -82,7 +82,7 @@ class FindingRows(MemoryRows[FindingItem]):
         return TableLine(
             {
                 "frame": (Span(f"{finding.frame:,}"),),
-                "time": (Span(since_start(finding.t_ns), "dim"),),
+                "time": (Span(offset_text(finding.t_ns), "dim"),),
                 "who": (Span(finding.blames, "dim"),),
                 "text": (Span(times, "accent"), Span(sanitise(finding.message, 300))),
             }

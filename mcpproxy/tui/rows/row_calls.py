@@ -1,6 +1,7 @@
-"""Messages and calls of rows: messages are read from the file again, and calls are assembled from them and their cells.
+"""Reconstructs the messages and calls that rows show.
 
-So the screens can describe a call in the same words as every command (`mcpproxy.wording`).
+Reads messages from the file again, and assembles calls from these messages and the cells of their rows, so the screens
+can describe a call in the same words as every command (`mcpproxy.wording`).
 """
 
 from typing import Final, TypeVar
@@ -37,7 +38,7 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
     """Returns the first message of a row, with all the lines that it spans, interpreted as in the worker."""
     last_row = reading.last_joined_row(row)
     if last_row is not None:
-        items = [reading.index.read_item(item) for item in range(row, min(last_row, row + 10_000) + 1)]
+        items = [reading.index.read_item(joined_row) for joined_row in range(row, min(last_row, row + 10_000) + 1)]
         frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
         try:
             message = message_of(frame, None, parse_exactly(raw_of(frames)))
@@ -45,18 +46,19 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
             return messages(frame)[0]
         message.frames = frames
         return message
-    unusual_messages = unusual_in(reading, row, frame)
+    unusual_messages = unusual_messages_in(reading, row, frame)
     return unusual_messages[0][0] if unusual_messages else messages(frame)[0]
 
 
-def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, int]]:
-    """Returns the messages of a row that its frame alone does not show, with their calls; most rows have none."""
+def unusual_messages_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, int]]:
+    """Returns the messages of a row that its frame alone does not show, with their calls' numbers; usually none."""
     unusual_messages = reading.columns.unusual_messages(row)
     if not unusual_messages:
         return []
-    lines = [reading.index.read_item(line) for line in reading.continued_rows(row)]
+    continued_items = [reading.index.read_item(continued_row) for continued_row in reading.continued_rows(row)]
     assembly = Assembly()
-    row_messages = [message for line in (frame, *lines) if isinstance(line, Frame) for message in assembly.feed(line)]
+    frames = [item for item in (frame, *continued_items) if isinstance(item, Frame)]
+    row_messages = [message for line_frame in frames for message in assembly.feed(line_frame)]
     row_messages += assembly.finish()
     return [
         (_interpreted_as(message, unusual_message.interpretation), unusual_message.call)
@@ -71,61 +73,67 @@ def _interpreted_as(message: Message, interpretation: int) -> Message:
     return message if response is None else response
 
 
-def own_message(reading: Reading, row: int, frame: Frame, number: int, kind: type[_CallMessage]) -> _CallMessage | None:
-    """Returns the request or response of a call in its row, or None if it is not known which of several it is."""
-    unusual_messages = unusual_in(reading, row, frame)
+def message_of_call(
+    reading: Reading, row: int, frame: Frame, call_number: int, kind: type[_CallMessage]
+) -> _CallMessage | None:
+    """Returns a call's request or response from its row.
+
+    Returns None if the row has several messages and it is not known which of them it is, or if it is of another kind.
+    """
+    unusual_messages = unusual_messages_in(reading, row, frame)
     if unusual_messages:
         return next(
-            (candidate for candidate, call in unusual_messages if call == number and isinstance(candidate, kind)), None
+            (candidate for candidate, call in unusual_messages if call == call_number and isinstance(candidate, kind)),
+            None,
         )
     message = message_at(reading, row, frame) if frame.verdict.kind != "batch" else None
     return message if isinstance(message, kind) else None
 
 
-def request_of(reading: Reading, number: int) -> Request | None:
-    """Returns the request of a call, or None if it is too large to be read for a line."""
-    return _small_message(reading, reading.calls.request[number], number, Request)
+def request_of(reading: Reading, call_number: int) -> Request | None:
+    """Returns the request of a call, or None if it is too large to parse just to draw a line."""
+    return _small_message(reading, reading.calls.request[call_number], call_number, Request)
 
 
-def response_of(reading: Reading, number: int) -> Response | None:
-    """Returns the response of a call, or None if there is none or if it is too large to be read for a line."""
-    return _small_message(reading, reading.calls.response[number], number, Response)
+def response_of(reading: Reading, call_number: int) -> Response | None:
+    """Returns the response of a call, or None if there is none or if it is too large to parse just to draw a line."""
+    return _small_message(reading, reading.calls.response[call_number], call_number, Response)
 
 
-def _small_message(reading: Reading, row: int, number: int, kind: type[_CallMessage]) -> _CallMessage | None:
+def _small_message(reading: Reading, row: int, call_number: int, kind: type[_CallMessage]) -> _CallMessage | None:
     if row == NONE or reading.index.entry(row).size > MAX_LINE_FRAME_BYTES:
         return None
     item = reading.index.read_item(row)
-    return own_message(reading, row, item, number, kind) if isinstance(item, Frame) else None
+    return message_of_call(reading, row, item, call_number, kind) if isinstance(item, Frame) else None
 
 
-def call_at(reading: Reading, number: int, response: Response | None) -> Call | None:
-    """Returns a call as far as it is known now, or None if its request is too large to be read for a line.
+def call_at(reading: Reading, call_number: int, response: Response | None) -> Call | None:
+    """Returns a call as far as it is known now, or None if its request is too large to parse just to draw a line.
 
     Args:
         reading: the capture.
-        number: the number of the call.
+        call_number: the number of the call.
         response: its response, if it has one that can be read.
     """
-    request = request_of(reading, number)
+    request = request_of(reading, call_number)
     if request is None:
         return None
-    call, calls = Call(request, guessed_response=reading.conversation.probable_answers.get(number)), reading.calls
+    call, calls = Call(request, guessed_response=reading.conversation.probable_answers.get(call_number)), reading.calls
     if response is not None:
         call.answer(response)
-        call.stall_ns = max(0, response.t_ns - request.t_ns - calls.latency_ns[number])
+        call.stall_ns = max(0, response.t_ns - request.t_ns - calls.latency_ns[call_number])
     else:
-        call.final_outcome = reading.outcome(number)
-        _set_exchange(reading, number, call)
-    row = reading.conversation.cancelled_at.get(number)
+        call.final_outcome = reading.outcome(call_number)
+        _set_exchange(reading, call_number, call)
+    row = reading.conversation.cancelled_at.get(call_number)
     if row is not None and row < len(reading.index):
-        _set_cancellation(reading, number, call, row)
+        _set_cancellation(reading, call_number, call, row)
     return call
 
 
-def _set_exchange(reading: Reading, number: int, call: Call) -> None:
+def _set_exchange(reading: Reading, call_number: int, call: Call) -> None:
     """Record which HTTP exchange carried a call last, and when the exchange broke off."""
-    carrier = reading.conversation.carriers.get(number)
+    carrier = reading.conversation.carriers.get(call_number)
     exchange = call.request.frames[0].exchange if carrier is None else carrier.exchange
     call.http = None if exchange is None else reading.conversation.exchange(exchange)
     if call.final_outcome is not Outcome.FAILED or call.http is None:
@@ -136,10 +144,10 @@ def _set_exchange(reading: Reading, number: int, call: Call) -> None:
         call.exchange_end = RecordRef(reading.index.entry(carrier.break_row).seq, reading.index.t_ns(carrier.break_row))
 
 
-def late_ns(reading: Reading, number: int) -> int | None:
+def late_ns(reading: Reading, call_number: int) -> int | None:
     """Returns how long after its cancellation a call was answered, or None if it was not answered late."""
     calls, t_ns = reading.calls, reading.index.t_ns
-    cancelled_row, response = reading.conversation.cancelled_at.get(number), calls.response[number]
+    cancelled_row, response = reading.conversation.cancelled_at.get(call_number), calls.response[call_number]
     return (
         None
         if cancelled_row is None or cancelled_row >= len(reading.index) or response == NONE
@@ -147,11 +155,11 @@ def late_ns(reading: Reading, number: int) -> int | None:
     )
 
 
-def _set_cancellation(reading: Reading, number: int, call: Call, row: int) -> None:
+def _set_cancellation(reading: Reading, call_number: int, call: Call, row: int) -> None:
     """Record how a call was cancelled: by a message, or by the end of its HTTP exchange."""
     index = reading.index
     record_ref = RecordRef(index.entry(row).seq, index.t_ns(row))
-    abandoned_ns = reading.abandoned_ns(number)
+    abandoned_ns = reading.abandoned_ns(call_number)
     if abandoned_ns is not None:
         call.stall_ns = max(0, record_ref.t_ns - call.request.t_ns - abandoned_ns)
     call.cancellation = record_ref
@@ -166,7 +174,7 @@ def _set_cancellation(reading: Reading, number: int, call: Call, row: int) -> No
         if isinstance(message, Notification) and message.method in CANCELLATION_METHODS
     ]
     params_objects = [params for params in all_params if isinstance(params, dict)]
-    own_params = [params for params in params_objects if id_of(params.get("requestId")) == call.request.id]
+    matching_params = [params for params in params_objects if id_of(params.get("requestId")) == call.request.id]
     # An id of another JSON type also names the request, but only if there is a single cancellation.
-    reason = (own_params or (params_objects if len(all_params) == 1 else []) or [{}])[0].get("reason")
+    reason = (matching_params or (params_objects if len(all_params) == 1 else []) or [{}])[0].get("reason")
     call.cancel_reason = reason[:MAX_REASON_CHARS] if isinstance(reason, str) else None

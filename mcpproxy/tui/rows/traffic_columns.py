@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from analysis.protocol.error_codes import INVALID_PARAMS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.widgets.columns import Column
-from mcpproxy.wording.units import since_start
+from mcpproxy.wording.units import offset_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """The times to show: since the capture opened, since the row above, or local wall clock."""
@@ -62,7 +62,7 @@ def needs_of(reading: Reading) -> ColumnNeeds:
     """Returns the widths that the rows of a capture need now."""
     index = reading.index
     last = index.entry(len(index) - 1).seq if len(index) else 0
-    return ColumnNeeds(len(str(last)), len(since_start(index.last_ns)), reading.http.has_any)
+    return ColumnNeeds(len(str(last)), len(offset_text(index.last_ns)), reading.http.has_any)
 
 
 def traffic_columns(

@@ -23,7 +23,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.gists import GIST_SEPARATOR, call_gist
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import outcome_status, waiting_status
-from mcpproxy.wording.units import brief_duration, since_start
+from mcpproxy.wording.units import brief_duration, offset_text
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
@@ -245,7 +245,7 @@ class TrafficRows:
         if self.times == "delta":
             t_ns -= index.t_ns(self.view[row - 1]) if row else 0
             t_ns = max(0, t_ns)
-        return since_start(t_ns)
+        return offset_text(t_ns)
 
     # ---- reading, in a thread
 

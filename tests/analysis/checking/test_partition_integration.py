@@ -16,7 +16,7 @@ from captures.damage import Damage
 from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.frames import FrameAssembler
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record, decode
 from mcpproxy.importers.case import Case
 from tests.analysis.judged import Judged
@@ -108,7 +108,7 @@ def test_shares_find_the_same_in_kept_captures() -> None:
     compared = 0
     for path in sorted((ROOT / "tests/corpus").rglob("*.mcpcap")):
         with suppress(CaptureError):
-            items = list(read_frames(Capture(path)))
+            items = list(assembled_items(Capture(path)))
             assert merged([found_in(items, part) for part in parts]) == found_in(items, rules().values()), path
             compared += 1
     assert compared > 20

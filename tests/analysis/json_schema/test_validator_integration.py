@@ -111,8 +111,8 @@ def test_a_definition_of_itself_comes_to_an_end(arm: Any) -> None:
     assert not certainly_fits(proof, deep)
 
 
-def refusal(schema: Any, value: Any, *, is_old: bool = False) -> SchemaFault | None:
-    made = schema_of(schema, is_old=is_old)
+def refusal(schema: Any, value: Any, *, predates_dialects: bool = False) -> SchemaFault | None:
+    made = schema_of(schema, predates_dialects=predates_dialects)
     assert made is not None
     return made.mismatch(value)
 
@@ -135,7 +135,11 @@ def test_dialects() -> None:
     draft7 = "http://json-schema.org/draft-07/schema#"
     assert (dialect_of({"$schema": draft7}), dialect_of({"$schema": "urn:x"}), dialect_of(True)) == ("7", None, None)
     assert refusal({"$schema": draft7, **tuples}, [1]) == ("/0", "has the wrong type")
-    faults: list[Any] = [schema_of(tuples), schema_of(tuples, is_old=True), schema_of({"$schema": "urn:x", "type": 1})]
+    faults: list[Any] = [
+        schema_of(tuples),
+        schema_of(tuples, predates_dialects=True),
+        schema_of({"$schema": "urn:x", "type": 1}),
+    ]
     assert [None if one is None else one.fault and one.fault.pointer for one in faults] == ["/items", None, None]
     assert schema_of({"type": "strin"}) is schema_of({"type": "strin"})
 

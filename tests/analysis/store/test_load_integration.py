@@ -28,7 +28,7 @@ from captures.errors import CaptureError, NewerFormat, NotACapture
 from captures.frame import Frame
 from captures.gaps import MAX_LOST_RECORDS
 from captures.identity import capture_id, path_id
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import members, seal
 from captures.verdict import Direction
 from tests.analysis.judged import Judged
@@ -82,7 +82,7 @@ def everything(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[An
 
 
 def frames_are_those_of_the_reader(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    frames = [item for item in read_frames(Capture(path)) if isinstance(item, Frame)]
+    frames = [item for item in assembled_items(Capture(path)) if isinstance(item, Frame)]
     wanted = [
         (
             frame.seq,
@@ -108,7 +108,7 @@ def frames_are_those_of_the_reader(path: Path, connection: duckdb.DuckDBPyConnec
 
 def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
     fold = Fold()
-    contexts = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.flush()]
+    contexts = [one for item in assembled_items(Capture(path)) for one in fold.feed(item)] + [*fold.flush()]
     asked = Counter((one.message.seq, one.message.index) for one in contexts if isinstance(one.message, Request))
     ended: list[tuple[Any, ...]] = [
         (
@@ -134,7 +134,7 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
 
 
 def capture_is_accounted_for(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    items = list(read_frames(Capture(path)))
+    items = list(assembled_items(Capture(path)))
     fold = Fold()
     for item in items:
         fold.feed(item)
@@ -169,7 +169,7 @@ def test_what_a_kill_leaves_is_no_damage(name: str) -> None:
 
 def findings_are_those_of_the_checker(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
     checker = Judged()
-    wanted: list[Finding] = [one for item in read_frames(Capture(path)) for one in checker.feed(item)]
+    wanted: list[Finding] = [one for item in assembled_items(Capture(path)) for one in checker.feed(item)]
     wanted += checker.finish("closed" if checker.fold.ending is not None else "killed")
     columns = 'rule, "group", level, blames, session, frame, item, related, message, pointer, source, t_ns'
     found = rows(connection, f"select {columns} from findings")
@@ -961,7 +961,7 @@ def test_anything_can_be_loaded_and_agrees_with_the_fold(
     path.write_bytes(b"".join(lines))
     fold = Fold()
     frames = requests = 0
-    for item in read_frames(Capture(path)):
+    for item in assembled_items(Capture(path)):
         frames += isinstance(item, Frame)
         requests += sum(isinstance(one.message, Request) for one in fold.feed(item))
     requests += sum(isinstance(one.message, Request) for one in fold.flush())

@@ -29,7 +29,7 @@ from analysis.store.reference import Relation, relations, view_texts
 from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.identity import path_id
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record
 from captures.verdict import Direction
 from mcpproxy.report.sql_page import page
@@ -101,7 +101,7 @@ class Told:
         self._waiting: dict[int, set[Request]] = defaultdict(set)
         ended: dict[Request, Call] = {}
         asked: list[tuple[int, Request]] = []
-        for item in read_frames(Capture(path)):
+        for item in assembled_items(Capture(path)):
             self.findings += checker.feed(item)
             self.frames += [item] if isinstance(item, Frame) else []
             self.records += [item] if isinstance(item, Record) else []

@@ -10,7 +10,7 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import Record, members, seal
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, python
 from tests.mcpproxy.sharing.written import written
@@ -158,7 +158,7 @@ def test_json_has_the_whole_account(capture: Path) -> None:
 def test_bytes_are_those_of_frames_whatever_the_server_wrote_to_stderr(tmp_path: Path) -> None:
     demo = tmp_path / "demo.mcpcap"
     demo.write_bytes((Path(__file__).parents[2] / "corpus/captures/demo.mcpcap").read_bytes())
-    entries = list(read_frames(Capture(demo)))
+    entries = list(assembled_items(Capture(demo)))
     assert any(isinstance(entry, Record) and entry.rec == "stderr" for entry in entries)
     size = sum(len(entry.raw) for entry in entries if isinstance(entry, Frame))
     assert json.loads(share(demo, "--json")[1])["bytes"]["all"] == size

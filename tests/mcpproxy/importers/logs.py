@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from captures.frame import Frame
-from captures.reader import read_frames
+from captures.reader import assembled_items
 from captures.record import Record, decode
 from mcpproxy.importers.conversations import Conversations
 from mcpproxy.importers.form import fitting_forms, forms
@@ -53,7 +53,7 @@ class ImportedCapture:
     @property
     def frames(self) -> list[Frame]:
         """Its frames."""
-        return [item for item in read_frames(self.records) if isinstance(item, Frame)]
+        return [item for item in assembled_items(self.records) if isinstance(item, Frame)]
 
     @property
     def messages(self) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from captures.reader import read_frames
+from captures.reader import assembled_items
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.conversations import MAX_CONVERSATIONS, MAX_OPEN_CONVERSATIONS, Conversations
 from mcpproxy.importers.form import Form
@@ -36,7 +36,7 @@ def written(events: Iterable[Event], *, is_verbatim: bool = False) -> list[Impor
 
 def rules_in(capture: ImportedCapture) -> set[str]:
     checker = Judged()
-    findings = [finding for item in read_frames(capture.records) for finding in checker.feed(item)]
+    findings = [finding for item in assembled_items(capture.records) for finding in checker.feed(item)]
     return {finding.rule for finding in [*findings, *checker.finish("closed")]}
 
 

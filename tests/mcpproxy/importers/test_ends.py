@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from captures.reader import read_frames
+from captures.reader import assembled_items
 from mcpproxy.importers.log_items import ClientExit, Disconnection, Event, LoggedFrame, ServerExit, ServerStart
 from tests.analysis.judged import Judged
 from tests.mcpproxy.importers.logs import ImportedCapture, imported
@@ -49,7 +49,7 @@ def ends(capture: ImportedCapture) -> list[str]:
 
 def shutdown_rules(capture: ImportedCapture) -> set[str]:
     checker = Judged()
-    findings = [finding for item in read_frames(capture.records) for finding in checker.feed(item)]
+    findings = [finding for item in assembled_items(capture.records) for finding in checker.feed(item)]
     return {finding.rule for finding in [*findings, *checker.finish("closed")]} & SHUTDOWN
 
 

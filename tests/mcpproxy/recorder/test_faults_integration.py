@@ -43,7 +43,7 @@ sabotage(LineSplitter, "feed_complete", RecursionError)
 """
 PORTIONS = """
 import mcpproxy.recorder.stdio
-sabotage(mcpproxy.recorder.stdio.ChannelTap, "portion")
+sabotage(mcpproxy.recorder.stdio.ChannelTap, "portion_size")
 """
 WRITERS = """
 import captures.backlog

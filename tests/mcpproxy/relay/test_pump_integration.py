@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay.pump import Cause, Ender, Pump, Rescuer, StopRelaying
+from mcpproxy.relay.pump import EndCause, Pump, Rescuer, StallCause, StopRelaying
 from tests.harness import DEADLINE_S, read_some, wait_until, write_all
 
 
@@ -35,18 +35,18 @@ class RecordingTap:
         self.waiting_since_ns = 0
         self.at_chunk = at_chunk
         self.chunks: list[bytes] = []
-        self.stalls: list[Cause] = []
-        self.endings: list[tuple[Ender, int | None]] = []
+        self.stalls: list[StallCause] = []
+        self.endings: list[tuple[EndCause, int | None]] = []
         self.failures: list[Exception] = []
         self.running = 0
         self.most_running = 0
         self.size = 1 << 20
-        self.missed = RescuedChunks()
+        self.missed_chunks = RescuedChunks()
 
-    def portion(self, data: bytes) -> int:
+    def portion_size(self, data: bytes) -> int:
         return min(self.size, len(data))
 
-    def chunk(self, data: bytes) -> None:
+    def on_chunk(self, data: bytes) -> None:
         self.chunks.append(data)
         self.running += 1
         self.most_running = max(self.running, self.most_running)
@@ -55,14 +55,14 @@ class RecordingTap:
         finally:
             self.running -= 1
 
-    def stalled(self, waited_ns: int, cause: Cause) -> None:
+    def on_stall(self, waited_ns: int, cause: StallCause) -> None:
         assert waited_ns > 0
         self.stalls.append(cause)
 
-    def ended(self, by: Ender, error: int | None) -> None:
-        self.endings.append((by, error))
+    def on_end(self, by: EndCause, error_number: int | None) -> None:
+        self.endings.append((by, error_number))
 
-    def failed(self, error: Exception) -> None:
+    def on_failure(self, error: Exception) -> None:
         self.failures.append(error)
 
 
@@ -284,8 +284,8 @@ def test_a_tap_that_waits_at_the_end_does_not_keep_the_end_from_the_receiver(lin
     healed = threading.Event()
 
     class Hanging(RecordingTap):
-        def ended(self, by: Ender, error: int | None) -> None:
-            super().ended(by, error)
+        def on_end(self, by: EndCause, error_number: int | None) -> None:
+            super().on_end(by, error_number)
             self.waiting_since_ns = time.monotonic_ns()
             assert healed.wait(DEADLINE_S)
 

@@ -15,7 +15,7 @@ from captures.errors import CannotCreate, CaptureError
 from captures.exact_judge import judge_exactly
 from captures.frame import Frame
 from captures.integrity import inspect_file
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import MAX_RAW_BYTES, decode, frame_members, members, part_members, seal
 from mcpproxy.sharing import ShareOptions, redacted_copy
 from mcpproxy.sharing.account import RedactionAccount
@@ -39,7 +39,7 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
 def frames(path: Path) -> list[Frame]:
     """The frames of a capture, without a block that is in it twice."""
     found: list[Frame] = []
-    for item in read_frames(Capture(path)):
+    for item in assembled_items(Capture(path)):
         if isinstance(item, Frame) and (not found or item.seq > found[-1].seq):
             found.append(item)
     return found

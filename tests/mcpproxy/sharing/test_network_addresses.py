@@ -1,10 +1,10 @@
 """Which texts are network addresses, and which only look like them."""
 
-from mcpproxy.sharing.network_addresses import is_address, is_public_address, private_addresses
+from mcpproxy.sharing.network_addresses import identifying_addresses, is_address, is_harmless_address
 
 
 def found(text: str) -> list[str]:
-    return [text[start:end] for start, end in private_addresses(text)]
+    return [text[start:end] for start, end in identifying_addresses(text)]
 
 
 def test_each_spelling_of_an_ipv6_address_is_found() -> None:
@@ -77,7 +77,7 @@ def test_versions_stay_and_addresses_go() -> None:
 
 def test_a_host_is_an_address_with_or_without_brackets() -> None:
     assert [is_address(host) for host in ("[::1]", "::1", "10.1.2.3", "a.b", "", "1.2.3")] == [True] * 3 + [False] * 3
-    assert [is_public_address(host) for host in ("[::1]", "127.0.0.1", "245.1.2.3", "10.1.2.3", "x")] == [
+    assert [is_harmless_address(host) for host in ("[::1]", "127.0.0.1", "245.1.2.3", "10.1.2.3", "x")] == [
         *(True, True, True),
         *(False, False),
     ]

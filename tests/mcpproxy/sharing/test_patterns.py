@@ -7,7 +7,7 @@ import pytest
 
 from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.logins import login_parts
-from mcpproxy.sharing.network_addresses import private_addresses
+from mcpproxy.sharing.network_addresses import identifying_addresses
 from mcpproxy.sharing.patterns import credentials, personal_data
 from mcpproxy.sharing.personal_numbers import personal_numbers
 from mcpproxy.sharing.pseudonyms import PseudonymGenerator
@@ -65,7 +65,7 @@ def test_an_ipv6_address_has_one_pseudonym_in_all_spellings() -> None:
     make = PseudonymGenerator(bytes(32))
     spellings = ("2a00:1450::200E", "2a00:1450:0:0:0:0:0:200e", "2A00:1450:0000:0000:0000:0000:0000:200e")
     assert len({make.ipv6(spelling) for spelling in spellings}) == 1
-    assert not list(private_addresses(make.ipv6(spellings[0])))
+    assert not list(identifying_addresses(make.ipv6(spellings[0])))
 
 
 HOSTILE = (
@@ -105,7 +105,7 @@ HOSTILE = (
     *("pwd=/", "publickeytoken=", "password=$", "a@b.", "a@b.c.", "://a:", "redis://:a@b.io"),
 )
 SEARCHES: tuple[Callable[[str], Iterable[object]], ...] = (
-    *(private_addresses, card_numbers, login_parts, personal_numbers),
+    *(identifying_addresses, card_numbers, login_parts, personal_numbers),
     *(credentials, personal_data),
 )
 

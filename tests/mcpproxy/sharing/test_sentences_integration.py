@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from mcpproxy.sharing import redacted_copy
 from tests.mcpproxy.sharing.written import written
 
@@ -36,7 +36,7 @@ def shared(folder: Path, *texts: str) -> list[str]:
     sent = [("s2c", {"id": 2, "result": {"content": [{"type": "text", "text": text}]}}) for text in texts]
     original.write_bytes(b"".join(written(sent)))
     redacted_copy(original, copy)
-    frames = [item for item in read_frames(Capture(copy)) if isinstance(item, Frame)]
+    frames = [item for item in assembled_items(Capture(copy)) if isinstance(item, Frame)]
     return [json.loads(frame.raw)["result"]["content"][0]["text"] for frame in frames[3:]]
 
 

@@ -11,7 +11,7 @@ import pytest
 from captures.errors import CannotCreate
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from captures.record import members, seal, stderr_members
 from mcpproxy.sharing import RedactionAccount, ShareOptions, redacted_copy
 from mcpproxy.sharing.choices import ShareChoices
@@ -45,7 +45,7 @@ def shared(
     *lines, close = written(messages)
     original.write_bytes(b"".join([*lines, *(more or []), *([] if more else [close])]))
     account = redacted_copy(original, copy, wanted)
-    frames = [item for item in read_frames(Capture(copy)) if isinstance(item, Frame)]
+    frames = [item for item in assembled_items(Capture(copy)) if isinstance(item, Frame)]
     return [json.loads(frame.raw) for frame in frames[3:]], account
 
 
@@ -225,7 +225,7 @@ def test_a_frame_that_is_not_parsed_again_would_have_stayed_as_it_is(tmp_path: P
     redactor = Redactor(
         PseudonymGenerator(), catalogue(), choices, bodies=True, unparsed=False, known=first_pass.known_value_search
     )
-    frames = [item for item in read_frames(capture) if isinstance(item, Frame)]
+    frames = [item for item in assembled_items(capture) if isinstance(item, Frame)]
     unchanged = [frame for frame in frames if first_pass.is_unchanged(frame)]
     for frame in unchanged:
         redacted = FrameRedactor(redactor, keep_unparsed=False).redact_frame(

@@ -18,7 +18,7 @@ from analysis.conversation.message import Request
 from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from mcpproxy.tui.data import column_filler
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data.latencies import Latencies
@@ -61,7 +61,7 @@ def read(path: Path) -> Reading:
 def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
     """The numbers of request and response, the latency and the outcome of every exchange that the fold yields."""
     fold, found = Fold(), set()
-    for item in read_frames(Capture(path)):
+    for item in assembled_items(Capture(path)):
         for context in fold.feed(item):
             call = context.answered
             if call is not None and call.response is not None:
@@ -111,7 +111,7 @@ def test_exchanges_are_those_of_the_fold(
 ) -> None:
     path = record(tmp_path_factory.mktemp("any") / "x.mcpcap", [("header", header()), *middles, END])
     reading = read(path)
-    items = list(read_frames(Capture(path)))
+    items = list(assembled_items(Capture(path)))
     assert reading.interpreted_count == len(reading.index) == len(items)
     assert pairs_in(reading) == pairs_of(path)
     for row in range(len(items)):
@@ -217,7 +217,7 @@ def selected_by(path: Path, only: Filter) -> set[int]:
     """The frames that a filter selects by the facts of the fold, once all outcomes are known."""
     fold, wanted = Fold(), set()
     contexts: list[MessageContext] = []
-    for item in read_frames(Capture(path)):
+    for item in assembled_items(Capture(path)):
         contexts += fold.feed(item)
         if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):
             wanted.add(item.seq)
@@ -397,7 +397,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
 ) -> None:
     monkeypatch.setattr(reading_module, "MAX_ROWS", 100)
     path = captured(tmp_path, calls=200)
-    count = sum(1 for _ in read_frames(Capture(path)))
+    count = sum(1 for _ in assembled_items(Capture(path)))
     reading = read(path)
     assert (len(reading.index), reading.interpreted_count, reading.index.left_out_count) == (100, 100, count - 100)
     (told,) = reading.forgotten

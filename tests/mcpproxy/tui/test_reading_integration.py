@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.conversation.fold import Fold
-from captures.reader import Capture, read_frames
+from captures.reader import Capture, assembled_items
 from mcpproxy.tui.data import reading as reading_module
 from tests.mcpproxy.exporters.recorded import never_answered
 from tests.mcpproxy.tui.stage import Stage, captured, play
@@ -15,7 +15,7 @@ from tests.mcpproxy.tui.test_reading import CORPUS, read
 def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None:
     path = CORPUS / "http.mcpcap"  # its second session has no messages
     reading, fold, first = read(path), Fold(), dict[int, int]()
-    for item in read_frames(Capture(path)):
+    for item in assembled_items(Capture(path)):
         for context in fold.feed(item):
             first.setdefault(context.message.seq, context.session.number)
     wanted = {number: seq for seq, number in reversed(first.items())}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.frame import Frame
-from captures.reader import read_frames
+from captures.reader import assembled_items
 from captures.record import Record
 from mcpproxy.importers.conversations import MAX_HELD_BYTES, MAX_HELD_EVENTS
 from mcpproxy.importers.source import InvalidLine
@@ -37,7 +37,7 @@ def test_the_bytes_of_each_direction_come_back(frames: list[tuple[str, bytes]]) 
     assert [record.seq for record in found] == list(range(len(found)))
     for side in ("c2s", "s2c"):
         wanted = b"".join(raw + b"\n" for told, raw in [("c2s", b""), *frames] if told == side)
-        got = [item for item in read_frames(found) if isinstance(item, Frame) and item.dir == side]
+        got = [item for item in assembled_items(found) if isinstance(item, Frame) and item.dir == side]
         assert b"".join(frame.raw + frame.delim for frame in got) == wanted
         totals = found[-1].members["totals"][side]
         assert totals == {"frames": len(got), "bytes": len(wanted)}
@@ -86,7 +86,7 @@ def test_a_conversation_is_whole_where_the_client_opens_it(frames: list[tuple[st
     found = read(noted(*((0, side, raw) for side, raw in frames)))
     assert found[0].members["observed_start"] is is_whole
     wanted = b"".join(raw + b"\n" for side, raw in frames if side == "c2s")
-    got = [item for item in read_frames(found) if isinstance(item, Frame) and item.dir == "c2s"]
+    got = [item for item in assembled_items(found) if isinstance(item, Frame) and item.dir == "c2s"]
     assert b"".join(frame.raw + frame.delim for frame in got) == wanted
 
 
@@ -98,7 +98,7 @@ def test_any_first_word_of_a_client_is_taken(raw: bytes, is_batched: bool) -> No
 def test_an_excerpt_is_not_blamed_for_what_may_have_come_before() -> None:
     def rules_in(*frames: tuple[int, str, bytes]) -> set[str]:
         checker = Judged()
-        found = [one for item in read_frames(read(noted(*frames))) for one in checker.feed(item)]
+        found = [one for item in assembled_items(read(noted(*frames))) for one in checker.feed(item)]
         return {one.rule for one in [*found, *checker.finish("closed")]}
 
     call, answer = (1, "c2s", CALL), (2, "s2c", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}')
@@ -122,7 +122,7 @@ def test_a_giant_frame_is_written_in_parts() -> None:
     raw = b"x" * 2_500_000
     found = read(noted((0, "s2c", raw), (1, "s2c", b"y")))
     assert [record.rec for record in found] == ["header", "part", "part", "part", "frame", "frame", "close"]
-    frames = [item for item in read_frames(found) if isinstance(item, Frame)]
+    frames = [item for item in assembled_items(found) if isinstance(item, Frame)]
     assert [frame.raw for frame in frames] == [raw, b"y"]
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.frame import Frame
-from captures.reader import read_frames
+from captures.reader import assembled_items
 from captures.record import MAX_LINE_BYTES, Record, decode
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
@@ -73,7 +73,7 @@ def outline(of: Case) -> list[tuple[int | None, str]]:
 
 
 def frames_of(of: Case) -> list[Frame]:
-    return [item for item in read_frames(record for _, record in told(of)) if isinstance(item, Frame)]
+    return [item for item in assembled_items(record for _, record in told(of)) if isinstance(item, Frame)]
 
 
 def line(raw: str, dir: str = "c2s", **more: object) -> dict[str, object]:  # noqa: A002 - the name of the member
