@@ -169,7 +169,7 @@ def test_only_what_recorders_have_put_into_a_wide_folder_goes(tmp_path: Path) ->
         done = run(tmp_path, "uninstall", "--purge", *words, MCPPROXY_CAPTURES=".")
         assert done.returncode == 0, done.stderr
         assert done.stderr.decode().splitlines() == [
-            "mcpproxy: 9 captures in ~ are not as they were recorded (copied, imported, renamed or moved), and stay"
+            "mcpproxy: 9 captures in ~ were copied, imported, renamed or moved, and stay"
         ]
     assert b"   2 captures  captures, ~\n" in done.stdout
     assert there(tmp_path) == set(stays)
@@ -190,7 +190,7 @@ def test_what_prune_or_a_user_has_left_goes_as_well(tmp_path: Path) -> None:
     variables = {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime)}
     listed = run(tmp_path, "uninstall", "--purge", "--dry-run", **variables)
     assert listed.stdout.decode().splitlines() == [
-        "     12 B        1 file  marks and notes on captures that are gone, ~/.local/share/mcpproxy/captures",
+        "     12 B        1 file  marks and notes on captures that no longer exist, ~/.local/share/mcpproxy/captures",
         "12 B would be removed",
     ]
     mark.unlink()
