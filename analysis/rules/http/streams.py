@@ -76,7 +76,8 @@ class StreamEndedUnanswered(HttpRule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
             return
-        for http in self.state_for(session, list):
+        ended_exchanges: list[HttpExchange] = self.state_for(session, list)
+        for http in ended_exchanges:
             if http.end_ref is None or _is_excused(http, http.end_ref):
                 continue
             if ending.reason == "killed" and (
@@ -128,7 +129,8 @@ class StreamKeptOpen(HttpRule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if session.lost_seq >= 0:
             return  # the record of the stream's end may be lost
-        for http in self.state_for(session, dict).values():
+        open_exchanges: dict[int, HttpExchange] = self.state_for(session, dict)
+        for http in open_exchanges.values():
             if http.end_ref is None:
                 yield from self._check_stream(http, ending.t_ns)
 

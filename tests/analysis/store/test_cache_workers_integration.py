@@ -125,12 +125,12 @@ def test_what_a_worker_prints_besides_is_no_answer(captures: list[Path], monkeyp
 import os, sys
 sys.path[:] = sys.argv[2:]
 from analysis.store import cache, cache_workers
-store = cache.store
+create_file = cache.create_file
 def noisy(*given, **named):
     os.write(1, "\\r 53% \u2595\u2588 \u258f".encode())
     print("done")
-    return store(*given, **named)
-cache.store = noisy
+    return create_file(*given, **named)
+cache.create_file = noisy
 cache_workers.main()
 """
     monkeypatch.setattr(child_process, "_BOOT_CODE", noise)
@@ -144,9 +144,9 @@ def test_the_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from analysis.store.cache_workers import Task, fill
+from analysis.store.cache_workers import Task, create_files
 tasks = [Task(Path(sys.argv[1]), f"{number:032x}", 1 << 30) for number in range(8)]
-for made in fill(tasks, 2, findings=False, keep=[], report=lambda read: None, memory=1 << 29):
+for made in create_files(tasks, 2, findings=False, keep=[], report=lambda read: None, memory=1 << 29):
     pass
 """
     with subprocess.Popen([sys.executable, "-c", code, str(large)], cwd=ROOT) as parent:

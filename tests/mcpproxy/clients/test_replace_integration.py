@@ -14,7 +14,7 @@ from tests.harness import DEADLINE_S
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mcpproxy.clients.replace import replace
+from mcpproxy.clients.replace import replace_content
 home, steps = sys.argv[1], int(sys.argv[2])
 def count(event, arguments):
     global steps
@@ -25,7 +25,7 @@ def count(event, arguments):
         if steps < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(count)
-replace(Path(home, "config.json"), b"old", b"new")
+replace_content(Path(home, "config.json"), b"old", b"new")
 """
 
 
