@@ -34,7 +34,7 @@ LINE_COLUMNS: Final = (
 NEARBY_COLUMNS: Final = (
     Column("time", "time", 12, is_right_aligned=True, drop=2),
     Column("way", "", 2),
-    Column("what", "traffic", 16, stretch=True),
+    Column("what", "meanwhile", 16, stretch=True),
     Column("status", "status", 12, drop=1),
 )
 MAX_FULL_LINE_CHARS: Final = 1000
