@@ -161,7 +161,7 @@ def _messages(compressed: bytes) -> Iterator[bytes]:
     decompressor, data, unread = zlib.decompressobj(), b"", memoryview(compressed)
     while not decompressor.eof:
         if not unread or len(data) > MAX_OUTPUT_BYTES:
-            raise ValueError("what was told ends early")
+            raise ValueError("the cached output ends early")
         data += decompressor.decompress(unread[:_CHUNK_BYTES])
         offset, unread = 0, unread[_CHUNK_BYTES:]
         while offset + _LENGTH.size <= len(data):
@@ -173,4 +173,4 @@ def _messages(compressed: bytes) -> Iterator[bytes]:
             offset = end
         data = data[offset:]
     if data:
-        raise ValueError("what was told ends early")
+        raise ValueError("the cached output ends early")

@@ -9,7 +9,7 @@ _CAUSE_TEXTS: Final[dict[Cause, str]] = {
     "torn": "an unfinished record at the end",
     "corrupt": "damaged",
     "overlong": "a line above 8 MiB",
-    "version": "a segment in a format unknown here",
+    "version": "a segment in an unknown format",
     "foreign": "a segment of another capture",
 }
 

@@ -178,11 +178,11 @@ def _check_owner(folder: str, warn: Callable[[str], None]) -> None:
     except OSError:  # creating the file will report the error
         return
     if reason is not None:
-        raise CannotCreate(f"cannot record into {folder}: it {reason}; name a directory that only you can write to")
+        raise CannotCreate(f"cannot record into {folder}: it {reason}; choose a directory that only you can write to")
     if parent is not None:
         raise CannotCreate(
-            f"cannot record into {folder}: {parent} is writable by everyone, who could replace what is below it; "
-            "name a directory elsewhere"
+            f"cannot record into {folder}: {parent} is writable by everyone, so anyone could replace files "
+            "below it; choose a directory elsewhere"
         )
     if is_readable_by_others(status) and not status.st_mode & stat.S_ISVTX:
         warn(f"others can list the captures in {folder}, but not read them; to prevent that: chmod 700 {folder}")
@@ -226,7 +226,7 @@ class CaptureFile:
                 _discard(self.path, self.fd)
                 raise
         except OSError as error:
-            raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; choose another place") from error
+            raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; choose another path") from error
         self.size = 0
         self.check_size = segment_bytes
         """The size at which the writer checks whether the segment or the ring is full."""

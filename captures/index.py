@@ -301,7 +301,7 @@ class Index:
         kind_codes, sides = columns[-2:]
         are_valid = max(kind_codes, default=0) < len(ENTRY_KINDS) and max(sides, default=0) < len(_SIDES) + len(_CAUSES)
         if len(counts) > 1 or max(counts) > self._limit or not are_valid:
-            raise ValueError("no index")
+            raise ValueError("not a valid index")
         segment_starts, unfinished = saved_members["segments"], {*saved_members["unfinished"]}
         parts = {number: array("Q", places) for number, places in saved_members["parts"]}
         frames, left_out, is_sorted = saved_members["frames"], saved_members["left_out"], saved_members["is_sorted"]

@@ -84,7 +84,8 @@ def captures_root(variables: Mapping[str, str] = os.environ) -> str:
     data = data_directory(variables)
     if data is None:
         raise CaptureError(
-            "no place for captures: neither HOME nor a password entry names one; set MCPPROXY_CAPTURES or use --capture"
+            "no directory for captures: neither HOME nor a password entry names a home directory; "
+            "set MCPPROXY_CAPTURES or use --capture"
         )
     return os.path.join(data, "captures")
 

@@ -63,7 +63,7 @@ def new_capture(target: Path, *, replace: bool = False, sweeps: bool = True) -> 
             folder.mkdir(mode=0o700)
             file = CaptureFile(folder / target.name, segment_bytes=_UNLIMITED_BYTES, ring_bytes=_UNLIMITED_BYTES)
         except OSError as error:
-            raise CannotCreate(f"cannot create {target}: {error.strerror}; choose another place") from error
+            raise CannotCreate(f"cannot create {target}: {error.strerror}; choose another path") from error
         except CannotCreate as error:
             raise CannotCreate(str(error).replace(str(folder / target.name), str(target))) from error
         try:
@@ -112,7 +112,7 @@ def _refusal_to_replace(path: Path) -> str | None:
     except (CaptureError, OSError):
         return "it cannot be read"
     if first is None:
-        return "it is not a copy that share has written"
+        return "it is not a redacted copy written by share"
     return None if "redacted_by" in first.members else "it is a recording"
 
 

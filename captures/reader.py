@@ -86,7 +86,7 @@ class Capture:
             return Record(0, "header", 0, {"format": FORMAT_VERSION})
         version = version_of(first)
         if version is None:
-            raise NotACapture(f"cannot read {self.path}: its header does not name a format version")
+            raise NotACapture(f"cannot read {self.path}: its header has no valid format version")
         if version > FORMAT_VERSION:
             raise NewerFormat(f"cannot read {self.path}: a later version of mcpproxy wrote it; update mcpproxy")
         return upgraded_record(first, version)

@@ -147,7 +147,7 @@ def _to_json(value: object) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (int, float)):
         return repr(value)
-    raise TypeError(f"{type(value).__name__} has no place in a record")
+    raise TypeError(f"{type(value).__name__} cannot be written to a record")
 
 
 def payload_members(raw: bytes) -> bytes:

@@ -112,7 +112,7 @@ class Tail:
         """
         files = segments(self.path)
         if len(files) != len(versions):
-            raise ValueError("other segments")
+            raise ValueError("the number of segments has changed")
         self.segments, self._versions, self.read_bytes = files, versions, read_bytes
         self.is_at_end = self.has_ended = True
 

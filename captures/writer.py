@@ -520,7 +520,7 @@ class Writer:
         if self.total_loss.record_count:
             self._tell(
                 f"{self.total_loss.record_count} records were lost ({self.total_loss.reason}); the "
-                f"capture says where: {self._file.path}"
+                f"capture shows where: {self._file.path}"
             )
         return True
 

@@ -102,7 +102,7 @@ class Marks:
         notes = self._read()
         change(notes)
         if len(notes) > MAX_MARKS:
-            raise MarkError(f"no more than {MAX_MARKS:,} rows can be marked")
+            raise MarkError(f"at most {MAX_MARKS:,} rows can be marked")
         self._write(notes)
         self.notes = notes
 

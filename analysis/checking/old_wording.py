@@ -66,15 +66,25 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "the client reports changed roots but did not declare roots.listChanged",
         ),
     ),
+    "completion/unknown-reference": (("it has no argument {}", "the reference has no argument {}"),),
     "elicitation/content-unexpected": (
         ("an accepted page comes with content", "a response that accepts a page has content"),
         ("the answer {} comes with content", "a response with the action {} has content"),
+    ),
+    "elicitation/legacy-enum-names": (
+        ("enumNames is how an older revision gave titles", "enumNames is an older revision's way to give titles"),
     ),
     "error/legacy-range": (("the code {} has no common meaning", "the code {} has no well-known meaning"),),
     "error/misused-mcp-code": (
         (
             "{} asks for capabilities that the client has declared",
             "{} reports capabilities as missing that the client declared",
+        ),
+    ),
+    "error/parse-error-for-valid-json": (
+        (
+            "a parse error carries the id of a request, so the request must have been parsed",
+            "a parse error has the id of a request, so the request must have been parsed",
         ),
     ),
     "error/ping-refused": (
@@ -84,6 +94,30 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
     ),
     "ext-tasks/acknowledgement-not-empty": (("the answer to {} has {}", "the response to {} has {}"),),
+    "framing/lone-surrogate": (
+        (
+            "a string holds half of a surrogate pair, which UTF-8 cannot represent",
+            "a string contains half of a surrogate pair, which UTF-8 cannot represent",
+        ),
+    ),
+    "framing/not-a-message": (
+        (
+            "a JSON value that is not an object, so not a message",
+            "a JSON value that is not an object cannot be a message",
+        ),
+    ),
+    "framing/stdin-not-json": (
+        (
+            "a line on {} is not JSON; it looks like a notice of a debugger",
+            "a line on {} is not JSON; it looks like a debugger's notice",
+        ),
+    ),
+    "framing/stdout-not-json": (
+        (
+            "a line on {} is not JSON; it looks like a notice of a debugger",
+            "a line on {} is not JSON; it looks like a debugger's notice",
+        ),
+    ),
     "http/accepted-with-body": (("status 202 comes with {} bytes", "status 202 has a body of {} bytes"),),
     "http/answer-on-other-stream": (
         (
@@ -98,27 +132,57 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "an event stream is sent without X-Accel-Buffering: no",
         ),
     ),
+    "http/call-refused": (
+        (
+            "{} is refused with {} by {}, to be tried again after {} s{}",
+            "{} is refused with {} by {}, retry after {} s{}",
+        ),
+    ),
     "http/error-status": (
         ("the error {} comes with status {} instead of {}", "the error {} is sent with status {} instead of {}"),
     ),
-    "http/message-after-answer": (("{} comes after the answer", "{} is sent after the response"),),
-    "http/redirect-to-get": (
+    "http/header-encoding": (("{} does not hold base64 of UTF-8", "{} does not contain base64-encoded UTF-8"),),
+    "http/header-mismatch-accepted": (
         (
-            "{} is redirected with {}: clients go on with a GET",
-            "{} is redirected with {}: clients continue with a GET",
+            "a request with wrong headers (a request without Mcp-Method) is answered with {}",
+            "a request with wrong headers (Mcp-Method is missing) is answered with {}",
         ),
+        (
+            "a request with wrong headers (a request without Mcp-Name) is answered with {}",
+            "a request with wrong headers (Mcp-Name is missing) is answered with {}",
+        ),
+        (
+            "a request with wrong headers ({} does not hold base64 of UTF-8) is answered with {}",
+            "a request with wrong headers ({} does not contain base64-encoded UTF-8) is answered with {}",
+        ),
+    ),
+    "http/initialize-with-session-id": (("initialize carries a session id{}", "initialize has a session id{}"),),
+    "http/message-after-answer": (("{} comes after the answer", "{} is sent after the response"),),
+    "http/message-refused": (
+        (
+            "{} is refused with {} by {}, to be tried again after {} s{}",
+            "{} is refused with {} by {}, retry after {} s{}",
+        ),
+    ),
+    "http/method-header": (("a request without Mcp-Method", "Mcp-Method is missing"),),
+    "http/name-header": (("a request without Mcp-Name", "Mcp-Name is missing"),),
+    "http/redirect-to-get": (
+        ("{} is redirected with {}: clients go on with a GET", "{} is redirected with {}: clients continue with a GET"),
     ),
     "http/related-on-get-stream": (
         (
             "progress of a request comes on the stream opened by GET",
-            "progress of a request is sent on the stream opened by GET",
+            "progress of a request is sent on the stream opened with GET",
         ),
     ),
     "http/response-on-get-stream": (
         (
             "a response comes on a stream that was opened by GET",
-            "a response is sent on a stream that was opened by GET",
+            "a response is sent on a stream that was opened with GET",
         ),
+    ),
+    "http/session-header-modern": (
+        ("a request of the modern era carries a session id", "a request of the modern era has a session id"),
     ),
     "http/session-id-late": (
         (
@@ -135,11 +199,33 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "the stream stays open for {} s after its last response",
         ),
     ),
+    "http/unknown-session-status": (
+        (
+            "a request without a session id is refused with an error and status {}, not 400",
+            "a request without a session id is refused with an error and the status {}, not 400",
+        ),
+        (
+            "a request with an unknown session id is refused with an error and status {}, not 404",
+            "a request with an unknown session id is refused with an error and the status {}, not 404",
+        ),
+    ),
     "id/echoed-frame": (
         (
             "{} comes back unchanged: this is an echo, not an answer",
             "{} is sent back unchanged: this is an echo, not a response",
         ),
+    ),
+    "id/float-integer": (
+        ("the id {} is written as a fraction", "the id {} is written with a decimal point or an exponent"),
+    ),
+    "jsonrpc/method-with-result": (
+        (
+            "method and {} are in one message: is it a request or a response?",
+            "a message with both method and {} is neither a request nor a response",
+        ),
+    ),
+    "jsonrpc/result-without-id": (
+        ("a result without an id answers nothing", "a result without an id answers no request"),
     ),
     "legacy-sse/answer-in-post": (
         (
@@ -151,6 +237,12 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (
             "a message of the server comes in an event whose type is not message",
             "a message from the server is sent in an event whose type is not message",
+        ),
+    ),
+    "listen/acknowledged-less": (
+        (
+            "the acknowledgement grants less than was requested: {} is missing",
+            "the acknowledgement grants less than was requested, without {}",
         ),
     ),
     "listen/after-end": (
@@ -176,6 +268,12 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "a change to a resource that this subscription did not name",
         ),
     ),
+    "mrtr/in-handshake-era": (
+        (
+            "an interim result in a revision that does not have them",
+            "the server sends an interim result in a revision that does not have them",
+        ),
+    ),
     "mrtr/invalid-input-response": (("the answer {} is not a result of {}", "the response {} is not a result of {}"),),
     "mrtr/responses-missing": (("{} input requests {} no answer: {}", "{} input requests {} no response: {}"),),
     "mrtr/unknown-response-key": (("the answer {} matches no question", "the response {} matches no input request"),),
@@ -193,10 +291,7 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
     ),
     "progress/total-changed": (
-        (
-            "the total of the progress differs from the previous one",
-            "the progress total differs from the previous one",
-        ),
+        ("the total of the progress differs from the previous one", "the progress total differs from the previous one"),
     ),
     "progress/wrong-stream": (
         (
@@ -204,7 +299,21 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "progress for the token {} is sent on the stream of another request",
         ),
     ),
-    "shutdown/server-died": (("the server {} before it has answered {}", "the server {} before answering {}"),),
+    "resource/contents-uri": (
+        (
+            "no content has the requested URI or a URI below it",
+            "no item of contents has the requested URI or a URI below it",
+        ),
+    ),
+    "sampling/tool-choice-without-tools": (("toolChoice without tools", "the request has toolChoice, but no tools"),),
+    "shutdown/exit-status": (("the server ends by {}", "the server is ended by {}"),),
+    "shutdown/server-died": (
+        ("the server ends by {} before it has answered {}", "the server is ended by {} before answering {}"),
+        ("the server {} before it has answered {}", "the server {} before answering {}"),
+    ),
+    "shutdown/server-left": (
+        ("the server ends by {} before the client did", "the server is ended by {} before the client did"),
+    ),
     "shutdown/server-lingers": (
         (
             "the server needs a signal to end, {} s after its stdin was closed",
@@ -229,6 +338,12 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "timeout/ping-unanswered": (("{} has no answer after {}", "{} is still unanswered after {}"),),
     "timeout/unanswered": (("{} has no answer after {}", "{} is still unanswered after {}"),),
     "tool/repeated-call": (("{} bytes of answers", "{} bytes of responses"),),
+    "tool/structured-without-schema": (
+        (
+            "structuredContent, but the tool has no outputSchema",
+            "the result has structuredContent, but the tool has no outputSchema",
+        ),
+    ),
 }
 """For each rule, the texts that changed since the previous version: old and new, with `{}` for each value."""
 

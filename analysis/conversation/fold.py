@@ -155,11 +155,11 @@ class Fold:
             forgotten.append(ForgottenEntries("requests", requests, limit, "responses to them count as unknown"))
         if self.exchanges.forgotten_count:
             limit = f"more than {MAX_OPEN_HTTP_EXCHANGES:,} were open at once"
-            effect = "what comes in them reads as if it were of others"
-            forgotten.append(ForgottenEntries("exchanges of HTTP", self.exchanges.forgotten_count, limit, effect))
+            effect = "messages in them may be assigned to other exchanges"
+            forgotten.append(ForgottenEntries("HTTP exchanges", self.exchanges.forgotten_count, limit, effect))
         if self.routing.forgotten_count:
             limit = f"there are more than {MAX_SESSIONS:,}"
-            effect = "what only their end shows is not told of these"
+            effect = "findings that depend on their end are missing"
             forgotten.append(ForgottenEntries("sessions", self.routing.forgotten_count, limit, effect))
         for kind, count, max_count in (
             ("calls of several rounds", chains.forgotten_count, MAX_CHAINS),
@@ -168,7 +168,7 @@ class Fold:
         ):
             if count:
                 limit = f"more than {max_count:,}, or 8 MiB, were remembered at once"
-                forgotten.append(ForgottenEntries(kind, count, limit, "what goes on with them reads as new"))
+                forgotten.append(ForgottenEntries(kind, count, limit, "later messages about them count as new"))
         return forgotten
 
     def feed(self, item: object) -> tuple[MessageContext, ...]:

@@ -64,7 +64,7 @@ class Id(Struct, frozen=True, gc=False):
         """The id as JSON, in which a 1 and a "1" look different; untrusted text, not safe on a screen."""
         if self.type == "string":
             return json.dumps(self.value, ensure_ascii=False)
-        return {"other": "(no scalar)", "digest": "(over 256 characters)"}.get(self.type, self.value)
+        return {"other": "(not a scalar)", "digest": "(over 256 characters)"}.get(self.type, self.value)
 
 
 _MAX_ID_CHARS: Final = 256

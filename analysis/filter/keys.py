@@ -132,7 +132,7 @@ def _frame_test(value: FilterValue) -> Test:
     """A test for the number of a frame, which has an order, or for a range from the first number to the last."""
     match = None if value.is_quoted else _FRAMES.fullmatch(value.text)
     if match is None or (match[2] is not None and value.operator not in (":", "=")):
-        raise InvalidValue("expected the number of a frame such as 38, or two such as 30..40 behind a colon")
+        raise InvalidValue("expected the number of a frame such as 38, or two such as 30..40 after a colon")
     first, last = int(match[1]), int(match[2] or match[1])
     if value.operator in (":", "="):
         return lambda facts: (span := facts.frames) is not None and span[0] <= last and first <= span[1]

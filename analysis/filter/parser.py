@@ -237,7 +237,7 @@ class _Parser:
             if word.lower() == join:
                 return _Token(join, at)
         if word in KEYS:
-            self._fail(f"expected an operator right behind `{word}`, or quotes around it to search for it", self._at)
+            self._fail(f"expected an operator right after `{word}`, or quotes around it to search for it", self._at)
         if word[0] in "!&|:=<>":
             self._fail("expected a term; `and`, `or` and `not` join terms, and quotes turn anything into text", at)
         if "*" in word:
@@ -263,7 +263,7 @@ class _Parser:
         is_quoted = self._text.startswith('"', at)
         text = self._read_quoted() if is_quoted else self._consume(_WORD)
         if not is_quoted and (not text or text[0] in "!:=<>"):
-            self._fail(f"expected a value right behind `{name}{operator}`", at)
+            self._fail(f"expected a value right after `{name}{operator}`", at)
         try:
             test = key.test(FilterValue(operator, text, is_quoted))
         except InvalidValue as error:

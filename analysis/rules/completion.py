@@ -125,5 +125,5 @@ class UnknownReference(Rule):
                     argument_name for expression in _find_expressions(uri) for argument_name in _find_names(expression)
                 }
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
-            text = f"it has no argument {shortened(argument)!r}"
+            text = f"the reference has no argument {shortened(argument)!r}"
             yield self.finding(context, text, pointer="/params/argument/name")

@@ -91,7 +91,9 @@ class FloatInteger(Rule):
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         request = _request_of(context)
         if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_id_number(request)):
-            yield self.finding(context, f"the id {_id_text(context)} is written as a fraction", pointer="/id")
+            yield self.finding(
+                context, f"the id {_id_text(context)} is written with a decimal point or an exponent", pointer="/id"
+            )
 
 
 class UnsafeInteger(Rule):

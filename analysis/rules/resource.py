@@ -130,7 +130,7 @@ class ContentsUri(_ResourceResultRule):
         if not isinstance(uri, str) or not uris or not all(isinstance(content_uri, str) for content_uri in uris):
             return
         if not any(content_uri.startswith(uri) for content_uri in uris):
-            text = "no content has the requested URI or a URI below it"
+            text = "no item of contents has the requested URI or a URI below it"
             related = (context.request.seq,) if context.request is not None else ()
             yield self.finding(context, text, pointer="/result/contents", related=related)
 

@@ -197,7 +197,7 @@ class ToolChoiceWithoutTools(_SamplingRequestRule):
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("toolChoice") is not None and not params.get("tools"):
-            yield self.finding(context, "toolChoice without tools", pointer=f"{pointer}/toolChoice")
+            yield self.finding(context, "the request has toolChoice, but no tools", pointer=f"{pointer}/toolChoice")
 
 
 class ResultRole(_SamplingResultRule):

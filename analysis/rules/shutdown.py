@@ -321,7 +321,7 @@ def _end_phrase(pipes: Pipes) -> str:
     members = pipes.process_end.members if pipes.process_end is not None else {}
     status, signal = members.get("status"), members.get("signal")
     if isinstance(signal, str):
-        return f"ends by {_shortened(signal)}"
+        return f"is ended by {_shortened(signal)}"
     return f"ends with status {status}" if type(status) is int else "closes its stdout"
 
 

@@ -68,7 +68,9 @@ def _column(type_: str, values: Values) -> tuple[Any, Any]:
     if type_ == _LIST_TYPE:
         return _list_column(values)
     if type_ == "BOOLEAN" and not _BOOLEANS.issuperset(values):
-        raise ValueError("a BOOLEAN that is none")  # nanoarrow would convert any value by its truth value
+        raise ValueError(
+            "a value in a BOOLEAN column that is not a boolean"
+        )  # nanoarrow would convert any value by its truth value
     # If integers may be NULL, nanoarrow passes each through an iterator, which takes three times as long.
     arrow_type = _TYPES[type_](nullable=None in values)
     return arrow_type, c_array(values, arrow_type)

@@ -320,7 +320,7 @@ def _create(
             with _attach_new_file(target, memory) as connection, Loader(connection) as loader:
                 loader.load_findings(path, id_)
         if not state.is_growing and key_of(path, id_) != state.key:
-            raise BlockingIOError(f"{path} was written to meanwhile")
+            raise BlockingIOError(f"{path} changed while it was being loaded")
         target.chmod(0o600)
         target.replace(final_file)
     finally:

@@ -254,10 +254,11 @@ def _copy_notices(states_by_id: dict[str, list[Capture]], copies: dict[str, list
     for id_, (copy, *_) in list(copies.items())[:1]:
         more_text = f" and {count - 1:,} more" if count > 1 else ""
         if len(copies) > 1:
-            yield f"{count:,} files are copies of others, and count once: {copy}{more_text}"
+            yield f"{count:,} files are copies of others and count only once: {copy}{more_text}"
         else:
             first_path = states_by_id[id_][0].path
-            yield f"{count + 1:,} files hold the same capture, and one is counted: {first_path}, {copy}{more_text}"
+            files = f"{first_path}, {copy}{more_text}"
+            yield f"{count + 1:,} files contain the same capture, which counts only once: {files}"
 
 
 def _state_notices(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
@@ -268,7 +269,7 @@ def _state_notices(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
         subject = "one capture" if len(state_groups) == 1 else f"{len(state_groups):,} captures"
         more_text = f" and {count - 2:,} more" if count > 2 else ""
         files = f"{states[0].path}, {states[1].path}{more_text}"
-        yield f"{count:,} files hold {subject} in different states, and what they share counts twice: {files}"
+        yield f"{count:,} files contain {subject} in different states, so the records they share count twice: {files}"
 
 
 def _with_cache_files(

@@ -55,7 +55,9 @@ def write_parquet(
     try:
         _write(path, columns, names, rows, until_s)
     except duckdb.InterruptException as error:
-        raise QueryError("timeout", "stopped: the time of a query was over before its answer was written") from error
+        raise QueryError(
+            "timeout", "stopped: the time limit of a query passed before its result was written"
+        ) from error
     except duckdb.Error as error:
         if failure := disk_error(error):
             raise failure from error

@@ -47,7 +47,7 @@ def usage() -> str:
     rows = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
     return f"""usage: mcpproxy COMMAND [ARGUMENT ...]
 
-Flight recorder for the Model Context Protocol: sits unseen between client and server, and keeps every byte.
+Flight recorder for the Model Context Protocol: runs invisibly between client and server, and records every byte.
 
 {rows}
 

@@ -1,7 +1,7 @@
-"""Clear the cache: rows that `query`, `stats` and `export` use, and what `tui` has understood.
+"""Clear the cache: rows that `query`, `stats` and `export` use, and results that `tui` uses.
 
-They rebuild it as needed; captures are never touched. The rows stay below 2 GiB, or below MCPPROXY_CACHE_SIZE, and what
-`tui` has understood below a quarter of that.
+They rebuild it as needed; captures are never touched. The rows stay below 2 GiB, or below MCPPROXY_CACHE_SIZE, and the
+results below a quarter of that.
 """
 
 import argparse

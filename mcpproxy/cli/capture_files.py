@@ -39,7 +39,7 @@ def check_output(output: str | None) -> None:
     if not output or os.path.lexists(output):
         raise CaptureError(f"cannot write {output or repr(output)}: -o must end in {SUFFIX}, or name a folder")
     if Path(output).suffix and not output.endswith("/"):
-        raise CaptureError(f"-o {output}: end a file's name with {SUFFIX}, or a folder's with /")
+        raise CaptureError(f"-o {output}: end the name of a file with {SUFFIX}, or of a folder with /")
 
 
 class CaptureFiles:

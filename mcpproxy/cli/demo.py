@@ -83,11 +83,13 @@ def _closing_text(path: Path, *, is_kept_elsewhere: bool) -> str:
     program = sanitise(_own_command(), 4096)
     capture_word = sanitise(shlex.quote(str(path)), 4096) if is_kept_elsewhere else NAME
     install_hint = (
-        "" if _is_installed() else "\nClients will start mcpproxy from where it is, so install it first: pipx install ."
+        ""
+        if _is_installed()
+        else "\nClients start mcpproxy from its current location, so install it first: pipx install ."
     )
     faults = "\n".join(f"  {number}: {fault.description}" for number, fault in FAULTS.items())
     return f"""
-What the server did on purpose, in answer to
+The server misbehaved on purpose in response to
 {faults}
 
 The capture is {path_text}

@@ -108,7 +108,7 @@ def run(arguments: list[str]) -> int:
     if not options.output:
         return fail(f"the name of the {output_kind} to write to is empty")
     if options.output == "-":
-        return fail(f"export does not write to stdout: name a {output_kind} (./- for one that is called so)")
+        return fail(f"export does not write to stdout: name a {output_kind} (./- for a {output_kind} named -)")
     if options.format in TABLE_FORMATS:
         with command_inputs(options) as selection:
             return selection.exit_code(_export_tables(selection.paths, options))

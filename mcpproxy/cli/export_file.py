@@ -189,7 +189,7 @@ def _write_perfetto(captures: ExportInput, options: argparse.Namespace, file: IO
                 yield capture_events.on_step(step)
             count += capture_events.call_count
             if source.wall_ns is None and len(captures.paths) > 1:
-                captures.say(f"{sanitise(str(source.path))} does not say when it opened, so it begins at 0")
+                captures.say(f"{sanitise(str(source.path))} does not record its start time, so it begins at 0")
 
     for piece in file_pieces(events(), ids):
         file.write(piece)
@@ -228,7 +228,7 @@ def _write(file: IO[bytes], pieces: list[str]) -> int:
 def report_missing(wall_ns: int | None, forgotten: object, path: Path, say_: Callable[[str], None]) -> None:
     """Report what spans lack: the real times, or requests that were dropped to limit memory."""
     if wall_ns is None:
-        say_(f"{sanitise(str(path))} does not say when it opened, so its times count from 1970")
+        say_(f"{sanitise(str(path))} does not record its start time, so its times count from 1970")
     for loss in forgotten if isinstance(forgotten, list) else []:
         say_(f"{sanitise(str(path))}: {loss.text}")
 

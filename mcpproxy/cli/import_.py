@@ -181,9 +181,9 @@ class _Omissions:
         """Count a part that was left out; reports it if it is among the first few."""
         self.count += 1
         if self.count <= MAX_REPORTED_OMISSIONS:
-            say(f"left out of {self._file}: {left_out.place}: {left_out.reason}")
+            say(f"not imported from {self._file}: {left_out.place}: {left_out.reason}")
 
     def finish(self, hint: str) -> None:
         """Report how many more parts were left out, with a hint."""
         if self.count > MAX_REPORTED_OMISSIONS:
-            say(f"left out of {self._file}: {self.count - MAX_REPORTED_OMISSIONS:,} more{hint}")
+            say(f"not imported from {self._file}: {self.count - MAX_REPORTED_OMISSIONS:,} more{hint}")

@@ -144,7 +144,7 @@ def _ending_text(inspection: Inspection) -> str | None:
     exit_text = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
     endings = {
         "server": "the server ended",
-        "client": "the client was gone",
+        "client": "the client disconnected",
         "signal": "ended by a signal",
         "failed": "the command could not be run",
     }

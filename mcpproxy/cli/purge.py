@@ -67,8 +67,8 @@ _RECORDED: Final = "is being recorded, and stays", "are being recorded, and stay
 _LINK: Final = "is a link, and stays", "are links, and stay"
 _UNREADABLE: Final = "cannot be read, and stays", "cannot be read, and stay"
 _OTHER: Final = (
-    "is not as it was recorded (copied, imported, renamed or moved), and stays",
-    "are not as they were recorded (copied, imported, renamed or moved), and stay",
+    "was copied, imported, renamed or moved, and stays",
+    "were copied, imported, renamed or moved, and stay",
 )
 """The reasons why captures stay, worded for one capture and for several."""
 _BACKUPS_DESCRIPTION: Final = "backups of clients' files, with their tokens in plain text"
@@ -209,7 +209,7 @@ def _remaining_files(machine: Machine, root: Path, captures: list[RemovableCaptu
     if captures:
         yield RemainingFiles("captures", root, [], captures)
     if marks := _orphaned_marks(root):
-        yield RemainingFiles("marks and notes on captures that are gone", root, marks, [])
+        yield RemainingFiles("marks and notes on captures that no longer exist", root, marks, [])
     cache = cache_directory()
     if cache is not None and _is_folder(Path(cache)):
         files = [file for name in _CACHE_FOLDERS for file in _files_below(Path(cache, name))]
@@ -223,7 +223,7 @@ def _remaining_files(machine: Machine, root: Path, captures: list[RemovableCaptu
         yield from _matching_files(_BACKUPS_DESCRIPTION, Path(state, "backups"), _BACKUP_NAME)
     for leftover_folder in _private_folders():
         files = list(_files_below(leftover_folder))
-        yield from [RemainingFiles("what a kill has left", leftover_folder, files, [])] if files else []
+        yield from [RemainingFiles("files left by killed commands", leftover_folder, files, [])] if files else []
     units = [path for path in _units(machine) if _is_file(path)]
     if units:
         yield RemainingFiles("units", units[0].parent, units, [])
@@ -295,8 +295,8 @@ def _other_root_line(machine: Machine, root: Path) -> str:
         if Path(captures_root(remaining_variables)) == root:
             cause = f"{' and '.join(unset_names)} {'is' if len(unset_names) == 1 else 'are'} set"
             command = f"env {' '.join(f'-u {name}' for name in unset_names)} mcpproxy uninstall --purge"
-            return f"what is in {machine.display_path(root)} stays, because {cause}; to remove it as well: {command}"
-    return f"what is in {machine.display_path(root)} stays"
+            return f"the files in {machine.display_path(root)} stay, because {cause}; to remove them as well: {command}"
+    return f"the files in {machine.display_path(root)} stay"
 
 
 def _say_lines(lines: Iterable[str]) -> None:

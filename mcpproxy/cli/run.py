@@ -220,7 +220,7 @@ def _new_recorder(options: RunOptions, environment: EnvironmentBlock) -> StdioRe
             machine=options.machine,
         )
     except OSError as error:
-        raise CannotCreate(f"cannot create a capture: {error}; choose another place with --capture") from error
+        raise CannotCreate(f"cannot create a capture: {error}; choose another path with --capture") from error
 
 
 def _run_relay(

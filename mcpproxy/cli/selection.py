@@ -382,7 +382,7 @@ def _raise_nothing_selected(choices: list[tuple[NamedCaptures, list[Path]]], sco
         if scope.is_live_only
         else "was recorded at that time"
         if scope.last != 0
-        else "is left by --last 0"
+        else "is selected by --last 0"
     )
     names = ", ".join(meaning.name for meaning, _ in choices if meaning.name)
     raise _no_capture_error(f"none of the {count_text(count, 'capture')}{f' of {names}' if names else ''} {state}")

@@ -180,7 +180,7 @@ class _ShippingPass:
             except CaptureError as error:
                 self.exit_code = fail(str(error))
         if duplicate_count:
-            say(f"{count_text(duplicate_count, 'file')} left out: another file holds the same capture")
+            say(f"{count_text(duplicate_count, 'file')} left out: another file contains the same capture")
         for id_, path in by_id.items():
             yield path, id_
 

@@ -148,7 +148,7 @@ def _markdown_error(options: argparse.Namespace) -> str | None:
     if options.follow:
         return "--follow needs --format text or json: Markdown begins with the findings, which are complete at the end"
     if options.verbose:
-        return "--verbose needs --format text; Markdown always has whole messages, folded away"
+        return "--verbose needs --format text; Markdown always contains whole messages, collapsed"
     if options.frame is not None or options.id is not None:
         return "--frame and --id need --format text or json; --filter frame:N selects messages for Markdown, too"
     return None

@@ -199,7 +199,7 @@ def _table(rows: list[ServerStatus]) -> list[str]:
     lines = ["  ".join(map(pad_cell, row, widths)).rstrip() for row in texts]
     routed_count = sum(row.is_routed for row in rows)
     broken_count = sum(_is_program_missing(row) for row in rows)
-    broken_text = f", {broken_count} of them by a missing program" if broken_count else ""
+    broken_text = f", {broken_count} of them through a missing program" if broken_count else ""
     lines += ["", f"{count_text(len(rows), 'server')}, {routed_count} routed{broken_text}"]
     unrouted_scopes = {row.server.config.scope for row in rows if not row.is_routed}
     if unrouted_scopes:
@@ -283,7 +283,7 @@ def _routed_text(row: ServerStatus) -> str:
     if row.effective_entry is not row.server:
         return f"yes; {row.effective_entry.scope} entry wins"
     if _is_program_missing(row):
-        return "by a missing program"
+        return "through a missing program"
     if not row.is_up:
         return "yes, but up is not running"
     if not row.is_listening:

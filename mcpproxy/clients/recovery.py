@@ -86,8 +86,8 @@ def recover_records(state: InstallState, machine: Machine, *, is_sure: bool = Fa
 def recovery_text(server: Server, machine: Machine) -> str:
     """Returns the message about an entry that could not be recovered, with what to do."""
     return (
-        f"{server.client.title}: {server.name} leads to 127.0.0.1:{port_of(server)}, which may be a port of mcpproxy, "
-        "but no record of install says of which server; write the server's own URL into "
+        f"{server.client.title}: {server.name} leads to 127.0.0.1:{port_of(server)}, which may be one of mcpproxy's "
+        "ports, but no record of install says which server it belongs to; write the server's own URL into "
         f"{machine.display_path(server.file)}"
     )
 

@@ -93,7 +93,7 @@ class Conversation:
     def _read(self, deadline: float) -> None:
         readable, _, _ = select.select([self._stdout_fd], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
-            raise SilentError(f"no answer within {self._answer_s:g} s")
+            raise SilentError(f"no response within {self._answer_s:g} s")
         chunk = os.read(self._stdout_fd, 65536)
         if not chunk:
             raise SilentError("the server closed its stdout")

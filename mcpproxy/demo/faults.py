@@ -22,11 +22,11 @@ _NO_VERSION: Final = {"method": "notifications/message", "params": {"level": "in
 
 FAULTS: Final[dict[str, Fault]] = {
     "tools/list": Fault(
-        "a line for humans on stdout, before the answer",
+        "a line for humans on stdout, before the response",
         "framing/stdout-not-json",
         lambda answer: [b"Loaded 5 tools\n", encode(answer)],
     ),
-    "tools/call add": Fault("a second answer", "id/duplicate-response", lambda answer: [encode(answer)] * 2),
+    "tools/call add": Fault("a second response", "id/duplicate-response", lambda answer: [encode(answer)] * 2),
     "tools/call word_count": Fault(
         "the id's type changed: a string for a number",
         "id/type-changed",
@@ -39,10 +39,10 @@ FAULTS: Final[dict[str, Fault]] = {
         b"warning: the notebook was written by an older version\n",
     ),
     "prompts/list": Fault(
-        "a notification without `jsonrpc`, before the answer",
+        "a notification without `jsonrpc`, before the response",
         "jsonrpc/missing-version",
         lambda answer: [encode(_NO_VERSION), encode(answer)],
     ),
-    "resources/templates/list": Fault("no answer at all", "timeout/unanswered", lambda _: []),
+    "resources/templates/list": Fault("no response at all", "timeout/unanswered", lambda _: []),
 }
 """The fault that a request gets the first time, by its method and, for a tool call, its tool."""

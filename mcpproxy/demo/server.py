@@ -105,7 +105,7 @@ def _envelope_problem(message: object) -> str | None:
     if message.get("jsonrpc") != "2.0":
         return 'jsonrpc must be "2.0"'
     if "method" not in message:
-        return None if "result" in message or "error" in message else "neither a request nor an answer"
+        return None if "result" in message or "error" in message else "neither a request nor a response"
     if not isinstance(message["method"], str):
         return "method must be a string"
     if "id" in message and not is_id(message["id"]):

@@ -92,7 +92,7 @@ def examine(
         return result
     title = server.client.title
     if result.fails or not result.is_examined:
-        distrust = Diagnosis(UntrustedServer, trust.distrust_reason, f"mend the server, then approve it in {title}")
+        distrust = Diagnosis(UntrustedServer, trust.distrust_reason, f"fix the server, then approve it in {title}")
         return result._replace(diagnoses=(*result.diagnoses, distrust))
     advice = f"the server works, but {title} does not start it until you approve it there"
     return result._replace(diagnoses=(Diagnosis(UntrustedServer, trust.distrust_reason, advice), *result.diagnoses))
@@ -105,14 +105,16 @@ def overridden_result(server: Server, used_entry: Server, machine: Machine) -> E
         f"{server.client.title} uses the {used_entry.scope} entry in "
         f"{machine.display_path(used_entry.file)} instead{state}"
     )
-    advice = f"to start it all the same, run {_doctor_command(server)}"
+    advice = f"to start it anyway, run {_doctor_command(server)}"
     return ExaminationResult(server.name, server.client.id, (Diagnosis(OverriddenEntry, evidence, advice),), {})
 
 
 def lost_route_result(server: Server, machine: Machine) -> ExaminationResult:
     """Return the result for an entry that seems to lead to a port of mcpproxy, but whose listener is not recorded."""
     port = urlsplit(server.url_member[1]).port if server.url_member is not None else None
-    evidence = f"127.0.0.1:{port} may be a port of mcpproxy, but no record of `install` says of which server"
+    evidence = (
+        f"127.0.0.1:{port} may be one of mcpproxy's ports, but no record of `install` says which server it belongs to"
+    )
     advice = f"write the server's own URL into {machine.display_path(server.file)}"
     return ExaminationResult(server.name, server.client.id, (Diagnosis(ClosedPort, evidence, advice),), {})
 
@@ -196,7 +198,7 @@ def _route_diagnosis(server: Server, *, is_listener: bool) -> Diagnosis | None:
         port = urlsplit(server.url_member[1]).port
         up = running_up(state_folder())
         if up is None:
-            return Diagnosis(ClosedPort, f"nothing of mcpproxy listens on 127.0.0.1:{port}", "start `mcpproxy up`")
+            return Diagnosis(ClosedPort, f"mcpproxy does not listen on 127.0.0.1:{port}", "start `mcpproxy up`")
         if port not in up.ports:
             evidence = f"`mcpproxy up` is running, but does not listen on 127.0.0.1:{port}"
             return Diagnosis(ClosedPort, evidence, "its messages say why: another program may have the port")

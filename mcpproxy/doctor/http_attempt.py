@@ -221,7 +221,7 @@ def _diagnose_status(reply: _HttpReply, url: str) -> Diagnosis | None:
         advice = "it uses OAuth: log in with the client" if "resource_metadata" in challenge else ""
         return Diagnosis(MissingCredentials, f"it answers {reply.status}", advice)
     if reply.status in (404, 405, 406, 410) or (reply.status == 200 and reply.message is None):
-        return Diagnosis(NonMcpServer, f"it answers {reply.status} at this path, and not as an MCP server")
+        return Diagnosis(NonMcpServer, f"it answers {reply.status} at this path, but not as an MCP server")
     if reply.status >= 400:
         return Diagnosis(RefusedRequest, f"it answers {reply.status}{_error_suffix(reply)}")
     return None

@@ -117,10 +117,10 @@ class Conversations:
         remarks = []
         if self._partial_count:
             messages = count_text(self._partial_count, "message")
-            remarks.append(f"{messages} partial: that is all that the log has")
+            remarks.append(f"{messages} partial: the log does not contain the rest")
         if self._has_client != self._has_server and self._frame_count > 1 and not self._form.is_strict:
             side = "client" if self._has_client else "server"
-            remarks.append(f"only the {side}'s messages are in this log: requests and responses cannot be paired")
+            remarks.append(f"this log contains only the {side}'s messages, so requests and responses cannot be paired")
         return remarks
 
     def mark_loss(self, left_out: LeftOut) -> None:

@@ -142,7 +142,8 @@ def items_of(
             yield LeftOut(entry.place, entry.reason, _host(_origin(entry.url)))
     yield from (_case(origin, server_exchanges) for origin, server_exchanges in exchanges_by_origin.items())
     if other_count:
-        yield Remark(f"skipped {count_text(other_count, 'other exchange')}: not with an MCP server")
+        verb = "is" if other_count == 1 else "are"
+        yield Remark(f"skipped {count_text(other_count, 'exchange')} that {verb} not with an MCP server")
     imported_exchanges = [
         exchange for server_exchanges in exchanges_by_origin.values() for exchange in server_exchanges
     ]
@@ -179,7 +180,7 @@ def _size_problem(exchange: LoggedExchange) -> str:
     ):
         size = start_size + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > MAX_IMPORTED_HEAD_BYTES:
-            return f"the head of the {name} has {size:,} bytes; a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
+            return f"the head of the {name} has {size:,} bytes; the limit is {MAX_IMPORTED_HEAD_BYTES:,}"
     return ""
 
 

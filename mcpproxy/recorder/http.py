@@ -164,7 +164,7 @@ class HttpRecorder:
         except AppendError as error:
             os.unlink(path)
             raise CannotCreate(
-                f"cannot write to the capture {path}: {error}; choose another place with --capture"
+                f"cannot write to the capture {path}: {error}; choose another path with --capture"
             ) from error
         self._has_threads = False
         self.path = self._file.path
@@ -471,7 +471,7 @@ class ConnectionRecorder:
             exchange.on_rewrite(event)
         else:
             for open_exchange in self._open_exchanges:
-                open_exchange.on_response_end("error", f"not followed any further: {event.reason}")
+                open_exchange.on_response_end("error", f"no longer followed: {event.reason}")
             self._open_exchanges.clear()
         return None
 

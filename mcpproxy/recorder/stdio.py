@@ -301,7 +301,7 @@ class StdioRecorder(ProcessEvents):
         except (AppendError, RecordingStopped) as error:
             os.unlink(path)
             raise CannotCreate(
-                f"cannot write to the capture {path}: {error}; choose another place with --capture"
+                f"cannot write to the capture {path}: {error}; choose another path with --capture"
             ) from error
         self.recovery = Recovery(self._file, journal)
         """Completes the capture in the guard if this process is killed."""

@@ -274,5 +274,5 @@ def _spawn_error(name: bytes, code: int, environment: Mapping[bytes, bytes]) -> 
     if code == errno.ENOENT and not any(os.path.exists(path) for path in _candidates(name, environment)):
         place_text = "" if b"/" in name else " in PATH"
         return SpawnError(NOT_FOUND_STATUS, code, f"cannot run {shown_name}: there is no such command{place_text}")
-    reason = "the interpreter that its first line names is missing" if code == errno.ENOENT else os.strerror(code)
+    reason = "the interpreter named in its first line is missing" if code == errno.ENOENT else os.strerror(code)
     return SpawnError(CANNOT_RUN_STATUS, code, f"cannot run {shown_name}: {reason}")

@@ -27,7 +27,7 @@ def cost_lines(costs: Mapping[str, Cost], rule_ids: Collection[str], frames: int
     total_ns = sum(cost.ns for _, cost in ranked)
     us_per_frame = total_ns / frames / 1000 if frames else 0
     took = duration(took_ns)
-    yield f"{count_text(frames, 'frame')} took {took}, measuring included; rules: {us_per_frame:.1f} µs a frame"
+    yield f"{count_text(frames, 'frame')} took {took}, including measurement; rules: {us_per_frame:.1f} µs per frame"
     if ranked:
         yield f"{'rule':<44}{'runs':>12}{'µs each':>10}{'share':>8}"
     for id_, cost in ranked[:MAX_LISTED_RULES]:
@@ -40,8 +40,6 @@ def cost_lines(costs: Mapping[str, Cost], rule_ids: Collection[str], frames: int
         yield f"{name:<44}{count:>12,}{ns / count / 1000:>10.2f}{ns / total_ns if total_ns else 0:>8.1%}"
     silent_rules = set(rule_ids) - {id_ for id_, _ in ranked}
     groups = sorted({group_of(id_) for id_ in rule_ids} - {group_of(id_) for id_, _ in ranked})
-    unused_text = f"; of these groups none: {', '.join(groups)}" if groups else ""
-    text = (
-        f"{count_text(len(silent_rules), 'rule')} of {len(rule_ids)} had nothing to look at and never ran{unused_text}"
-    )
+    unused_text = f"; no rule of these groups ran: {', '.join(groups)}" if groups else ""
+    text = f"{len(silent_rules)} of {count_text(len(rule_ids), 'rule')} had nothing to check and never ran{unused_text}"
     yield from wrapped(text, WIDTH)

@@ -152,7 +152,7 @@ class TextReporter(Reporter):
                 if (first_rule, second_rule) == (cause, rule)
             )
             noun = "a consequence" if count == 1 else "consequences"
-            yield f"  {count:,} × {rule}, {noun} of {cause}, which is not shown\n"
+            yield f"  {count:,} × {rule}, {noun} of {cause} (not shown)\n"
         for group in self._groups.values():
             self._align(group, ended)
         for group in sorted(

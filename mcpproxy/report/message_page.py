@@ -224,7 +224,7 @@ def _by_frame(findings: Iterable[LocatedFinding]) -> dict[int, list[LocatedFindi
 
 def _finding_facts(findings: dict[int, list[LocatedFinding]] | None, seq: int, index: int | None) -> Iterator[Fact]:
     if findings is None:
-        yield Fact("findings", "not looked for, as the capture is large; run `mcpproxy check` to find them")
+        yield Fact("findings", "not searched for, because the capture is large; run `mcpproxy check` to find them")
         return
     for located in findings.get(seq, ()):
         finding = located.finding

@@ -16,8 +16,8 @@ _OPENING: Final = """\
 `mcpproxy query`, the SQL prompt and `analysis.open` in a notebook all query these tables and views. This page is
 generated from their definitions.
 
-Start with the views: they use the terms of someone who runs a server, and say what they count. They are built from the
-tables below, which hold everything. The SQL dialect is DuckDB 2.
+Start with the views: they use the terms of someone who runs a server, and explain what they count. They are built
+from the tables below, which contain everything. The SQL dialect is DuckDB 2.
 
 - Frame, session and exchange numbers and message ids are unique only within a capture: if you join two tables, also
   join on `capture`. Commands accept its value, or its first eight digits, as the name of a capture:

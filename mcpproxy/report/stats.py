@@ -65,7 +65,7 @@ _SORT_COLUMNS: Final[dict[LatencySortKey, str]] = {
 _SHAPE_COLUMN_CELLS: Final = SHAPE_CELLS + 2
 _TITLE_CELLS: Final = 22
 _VALUE_CELLS: Final = len("23 h 59 min")
-_NOT_CHECKED: Final = "the rules did not run, as that takes long for this much; --findings runs them"
+_NOT_CHECKED: Final = "the rules did not run, because they would take long for this much traffic; --findings runs them"
 
 
 class TrafficStats(NamedTuple):
@@ -234,7 +234,7 @@ def _latencies(stats: TrafficStats, style: Style, width: int, *, has_blocks: boo
     if not stats.latency:
         yield style.paint([Span("  no request was seen", "dim")])
     if omitted_count:
-        hint = f"  and {count_text(omitted_count, 'more row')}: --json has them"
+        hint = f"  and {count_text(omitted_count, 'more row')} (show them with --json)"
         yield style.paint([Span(hint, "dim")])
 
 

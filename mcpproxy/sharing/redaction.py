@@ -274,7 +274,7 @@ class Redactor:
         for token in tokens(text, base):
             self._places_left -= 1
             if self._places_left < 0:
-                raise SearchLimitReached(f"it holds more than {MAX_JSON_TOKENS:,} values")
+                raise SearchLimitReached(f"it contains more than {MAX_JSON_TOKENS:,} values")
             if not token.is_string:
                 places.marks.append(_PlaceMark.PLAIN)
                 places.has_forced_replacement = places.has_forced_replacement or self._kind_of_number(token) is not None

@@ -90,7 +90,7 @@ class SecretSearch:
             self.has_decoded = self.has_decoded or view.is_encoded
             secrets += view.original_secrets(self._search_levels(view.text, depth - 1, limit))
         if len(secrets) > MAX_FRAME_SECRETS:
-            raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
+            raise SearchLimitReached(f"it contains more than {MAX_FRAME_SECRETS:,} secrets")
         return _without_pseudonyms(text, secrets) if secrets else secrets
 
     def _plain_secrets(self, text: str) -> Iterator[Secret]:

@@ -189,7 +189,7 @@ def _reason(error: Exception) -> str:
         return f"the store answered {code[1]}"
     if status := _STATUS.search(text):
         return f"the store answered {status[1]}"
-    first_line = _RETRY_PREFIX.sub(r"no answer after \1 retries: ", text.partition("\n")[0]).removesuffix(":").strip()
+    first_line = _RETRY_PREFIX.sub(r"no response after \1 retries: ", text.partition("\n")[0]).removesuffix(":").strip()
     return _QUERY.sub("?…", first_line)[:300] or type(error).__name__
 
 

@@ -186,7 +186,7 @@ def report_losses(losses: Iterable[Loss], consequence: str, report: Callable[[st
         if problems:
             report(f"▲ {sanitise(path)}: {', '.join(problems)}; {consequence}{advice}")
         if guesses:
-            report(f"▲ {sanitise(path)}: {guesses_text(guesses)}; figures of single sessions are guesses there")
+            report(f"▲ {sanitise(path)}: {guesses_text(guesses)}; its figures for single sessions are guesses")
     return is_damaged
 
 

@@ -194,9 +194,7 @@ class Decoder:
             if self._output_sizes[index] > min(
                 self._max_total, max(MIN_OUTPUT_LIMIT_BYTES, self._input_size * MAX_RATIO)
             ):
-                raise OutputLimitReached(
-                    f"{self._input_size:,} bytes stand for {self._output_sizes[index]:,}, if not more"
-                )
+                raise OutputLimitReached(f"{self._input_size:,} bytes expand to at least {self._output_sizes[index]:,}")
             if output:
                 yield from self._output_from(index + 1, output)
             else:

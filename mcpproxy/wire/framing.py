@@ -211,7 +211,8 @@ class ChunkedBodyReader:
             size_match = _CHUNK_LINE(line)
             if not size_match:
                 raise Malformed(
-                    "a chunk size is no hexadecimal number of up to 15 digits, or what follows it no extension"
+                    "a chunk size is not a hexadecimal number of up to 15 digits, or is followed by something "
+                    "other than an extension"
                 )
             self._begin_chunk(size_match[1], size_match[2])
         return position
@@ -239,7 +240,7 @@ class ChunkedBodyReader:
             raise _trailers_too_long_error()
         name, value = parse_field(line)
         if name.lower() in self._forbidden_trailers:
-            raise Malformed("a trailer is a field that only a head may hold")
+            raise Malformed("a trailer contains a field that is allowed only in a head")
         self._trailers.append((name, value))
         return position
 
@@ -253,17 +254,17 @@ def parse_field(line: bytes) -> tuple[bytes, bytes]:
         raise Malformed("a header line has no colon")
     if not TOKEN(name):
         raise Malformed(
-            "white space stands before the colon of a header line"
+            "a header line has white space before its colon"
             if name.endswith((b" ", b"\t"))
-            else "a header name is empty or holds a character that no name may hold"
+            else "a header name is empty or contains an invalid character"
         )
     if _NOT_IN_VALUE(value):
-        raise Malformed("a header value holds a control character")
+        raise Malformed("a header value contains a control character")
     return name, value.strip(b" \t")
 
 
 def _bare_cr_error() -> Malformed:
-    return Malformed("CR stands without LF")
+    return Malformed("CR is not followed by LF")
 
 
 def _trailers_too_long_error() -> Malformed:

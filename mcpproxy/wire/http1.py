@@ -173,7 +173,7 @@ class RequestSplitter:
     def _read_request_line(self, data: bytes, position: int) -> int:
         """Read a request line, or the one empty line that is allowed before it (RFC 9112, 2.2)."""
         if data[position] == _TLS_HANDSHAKE and not self._lines.pending:
-            raise Malformed("TLS is not spoken here: use http, not https, to reach this proxy")
+            raise Malformed("this proxy does not accept TLS; use http, not https")
         if not self._lines.pending and (match := _PLAIN_HEAD(data, position, position + MAX_REQUEST_HEAD_BYTES)):
             line, header_lines = match[1], match[2]
             fields = Fields(_PLAIN_FIELDS(header_lines))
@@ -196,7 +196,7 @@ class RequestSplitter:
             self._read_step = self._read_fields
         elif line is not None:
             if self._has_read_empty_line:
-                raise Malformed("empty lines stand before a request line")
+                raise Malformed("a request line is preceded by several empty lines")
             self._has_read_empty_line = True
         return position
 
@@ -222,10 +222,10 @@ class RequestSplitter:
         lower_name = name.lower()
         if lower_name in _FRAMING_FIELDS and b"\t" in line:
             # llhttp, for example, does not recognise `chunked` if a tab follows it.
-            raise Malformed("a tab stands in a framing field")
+            raise Malformed("a framing field contains a tab")
         if b"_" in lower_name and lower_name.replace(b"_", b"-") in _FRAMING_FIELDS:
             # Gateways in the CGI tradition treat `Content_Length` as `Content-Length`.
-            raise Malformed("a header name passes for a framing field where _ and - are the same")
+            raise Malformed("a header name would be read as a framing field by servers that treat _ as -")
         self._fields.append((name, value))
 
     def _complete_head(self, line: bytes, fields: Fields, wire: bytes) -> None:
@@ -239,7 +239,9 @@ class RequestSplitter:
         if offered_protocols and not self._accepts_upgrades:
             # An offer of h2c can be ignored (RFC 9110, 7.8), and Java's client makes one by default.
             if offered_protocols - {b"h2c"}:
-                raise Malformed("upgrades, such as to WebSocket, are not relayed: ask without Upgrade", 501)
+                raise Malformed(
+                    "upgrades, such as to WebSocket, are not relayed; send the request without Upgrade", 501
+                )
             offered_protocols = frozenset()
         length = _content_length(values_by_name, version)
         self._events.append(
@@ -300,15 +302,15 @@ def _judge_request_line(line: bytes) -> None:
         raise Malformed("a request line is a method, a target and a version with one space between them")
     method, target, version = words
     if not TOKEN(method):
-        raise Malformed("the method holds a character that no method may hold")
+        raise Malformed("the method contains an invalid character")
     if not _VERSION(version):
         raise Malformed("the request line does not end in an HTTP version")
     if method == b"PRI" and version == b"HTTP/2.0":
-        raise Malformed("HTTP/2 is not spoken here: speak HTTP/1.1", 505)
+        raise Malformed("HTTP/2 is not supported; use HTTP/1.1", 505)
     if version not in (_NEWEST_VERSION, _OLDEST_VERSION):
-        raise Malformed("this version of HTTP is not spoken here: speak HTTP/1.1", 505)
+        raise Malformed("this version of HTTP is not supported; use HTTP/1.1", 505)
     if method == b"CONNECT":
-        raise Malformed("CONNECT is not served: there is one upstream, fixed at the start", 501)
+        raise Malformed("CONNECT is not supported, because the upstream is fixed", 501)
     _judge_target(target, method)
 
 
@@ -318,27 +320,27 @@ def _judge_target(target: bytes, method: bytes) -> None:
         raise _target_too_long_error()
     if target == b"*":
         if method != b"OPTIONS":
-            raise Malformed("the target * is for OPTIONS alone")
+            raise Malformed("the target * is allowed only with OPTIONS")
         return
     if not target.startswith(b"/"):
         raise Malformed(
-            "the target is a whole URL: give the path, there is one upstream, fixed at the start"
+            "the target is a whole URL; send only the path, because the upstream is fixed"
             if b"://" in target
             else "the target does not begin with a slash"
         )
     if target.startswith(b"//"):
-        raise Malformed("the target begins with two slashes, which some servers take for the name of a host")
+        raise Malformed("the target begins with two slashes, after which some servers expect a host name")
     if _NOT_IN_TARGET(target):
         # Such bytes matter: Python's http.server splits the request line at the bytes 85 and A0, too.
-        raise Malformed("the target holds a control character, #, \\ or a byte outside ASCII")
+        raise Malformed("the target contains a control character, #, \\ or a non-ASCII byte")
 
 
 def _judge_host(hosts: list[bytes], version: bytes) -> None:
     if len(hosts) > 1:
-        raise Malformed("there is more than one Host")
+        raise Malformed("the request has more than one Host")
     if not hosts:
         if version == _NEWEST_VERSION:
-            raise Malformed("there is no Host")
+            raise Malformed("the request has no Host")
     elif not _AUTHORITY(hosts[0]):
         raise Malformed("Host is not the name or address of one host, with or without a port")
 
@@ -363,17 +365,17 @@ def _content_length(values_by_name: dict[bytes, list[bytes]], version: bytes) ->
     lengths = values_by_name.get(b"content-length", [])
     if codings := values_by_name.get(b"transfer-encoding"):
         if lengths:
-            raise Malformed("there are both Content-Length and Transfer-Encoding")
+            raise Malformed("the request has both Content-Length and Transfer-Encoding")
         if version == _OLDEST_VERSION:
-            raise Malformed("there is Transfer-Encoding in HTTP/1.0")
+            raise Malformed("an HTTP/1.0 request has Transfer-Encoding")
         if len(codings) > 1:
-            raise Malformed("there is more than one Transfer-Encoding")
+            raise Malformed("the request has more than one Transfer-Encoding")
         _judge_coding(codings[0].lower())
         return None
     if len(lengths) > 1:
-        raise Malformed("there is more than one Content-Length")
+        raise Malformed("the request has more than one Content-Length")
     if lengths and not _LENGTH(lengths[0]):
-        raise Malformed("Content-Length is not one plain decimal number of up to 18 digits")
+        raise Malformed("Content-Length is not a decimal number of up to 18 digits")
     return int(lengths[0]) if lengths else 0
 
 
@@ -382,7 +384,7 @@ def _judge_coding(coding: bytes) -> None:
         return
     coding_names = {name.strip(b" \t") for name in coding.split(b",")}
     if coding_names == {b"chunked"} or not all(map(TOKEN, coding_names)):
-        raise Malformed("Transfer-Encoding is not one plain chunked")
+        raise Malformed("Transfer-Encoding is not exactly `chunked`")
     raise Malformed("only the transfer coding chunked is relayed", 501)
 
 

@@ -194,7 +194,7 @@ class ResponseTap:
             if data[position] in b"\r\n":
                 return position + 1  # some servers send a surplus empty line after a body
             if not self._awaited_methods:
-                raise _Unfollowable("the upstream sent what no request asked for")
+                raise _Unfollowable("the upstream sent data that answers no request")
         held_size = len(self._head)
         if held_size:
             # This happens at most once per call, so copying a chunk here costs no more than receiving it.

@@ -14,7 +14,7 @@ def lost_text(count: int) -> str:
 
 def begins_text(begins_at: int) -> str:
     """Where a capture begins if its first records were deleted, by the number of the first one that is left."""
-    return f"begins at record {begins_at:,} (the ring has deleted what came before)"
+    return f"begins at record {begins_at:,} (the ring has deleted the earlier ones)"
 
 
 def unrecorded_text(count: int) -> str:

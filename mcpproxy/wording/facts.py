@@ -123,7 +123,7 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
     """
     message = context.message
     if message.frames[0].is_abridged:
-        yield Fact("imported", "the log holds only part of this message")
+        yield Fact("imported", "the log contains only part of this message")
     if isinstance(message, Request):
         yield from [] if call is None else outcome_facts(call, waited_ns)
     else:

@@ -26,7 +26,7 @@ MARKS: Final = {
     "E": ("at_end", "decided when the session or the capture ends"),
     "T": ("needs_time", "silent if times are not exact, as in some imported logs"),
     "B": ("needs_bytes", "about the original bytes; silent for imported logs that contain text instead"),
-    "H": ("needs_http", "holds over HTTP alone"),
+    "H": ("needs_http", "applies only over HTTP"),
     "L": ("needs_lists", "needs a complete list that the server has sent"),
     "O": ("once", "reported the first time for each sender and session, then counted"),
 }
@@ -185,7 +185,7 @@ def _index(groups: dict[str, list[type[Rule]]]) -> str:
         f"What `mcpproxy check` finds: {count_text(len(rules()), 'rule')}. {_NOTICE}",
         "`mcpproxy rule` lists them, `mcpproxy rule ID` shows one.",
         "",
-        "| group | is about | rules |",
+        "| group | topic | rules |",
         "|---|---|---|",
         *(
             f"| [{group}]({group}.md) | {group_topic(group)} | {len(group_rules)} |"

@@ -142,7 +142,7 @@ class TestCreation:
     def test_an_existing_file_is_left_unchanged(self, tmp_path: Path, obstacle: str) -> None:
         obstacles()[obstacle](tmp_path / NAME)
         before = listing(tmp_path)
-        with pytest.raises(CannotCreate, match="it already exists; choose another place"):
+        with pytest.raises(CannotCreate, match="it already exists; choose another path"):
             CaptureFile(tmp_path / NAME)
         assert listing(tmp_path) == before
 

@@ -31,7 +31,7 @@ class TestDirectory:
         wanted = {"file": f"{tmp_path}/{NAME}", "directory": f"{tmp_path}/", "default": ""}[named]
         with pytest.raises(CannotCreate) as refused:
             chosen(tmp_path, wanted)
-        assert f"it is writable by others (mode {mode:o}); name a directory that only you" in str(refused.value)
+        assert f"it is writable by others (mode {mode:o}); choose a directory that only you" in str(refused.value)
 
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
     def test_one_of_another_user_is_refused(self, tmp_path: Path) -> None:

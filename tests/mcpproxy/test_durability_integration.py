@@ -139,7 +139,7 @@ class TestStart:
         session = place.start(["touch", str(folder / "started")], capture=folder / "x.mcpcap")
         assert session.finish() == 73
         why = f"cannot record into {folder}: it is writable by others (mode 777)"
-        assert session.errors().decode() == f"mcpproxy: {why}; name a directory that only you can write to\n"
+        assert session.errors().decode() == f"mcpproxy: {why}; choose a directory that only you can write to\n"
         assert list(folder.iterdir()) == []
 
     def test_what_others_can_read_is_told_and_recorded(self, place: Place, tmp_path: Path) -> None:

@@ -199,7 +199,9 @@ class LegacyEnumNames(_FormRule):
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
                 names_pointer = f"{pointer}/requestedSchema/properties/{encode_step(name, 200)}/enumNames"
-                yield self.finding(context, "enumNames is how an older revision gave titles", pointer=names_pointer)
+                yield self.finding(
+                    context, "enumNames is an older revision's way to give titles", pointer=names_pointer
+                )
 
 
 class IdInModern(ServerQuestionRule):

@@ -145,7 +145,7 @@ class ParseErrorForValidJson(Rule):
         if response.id is not None and response.id.is_answerable:
             request = context.request
             if request is not None and all(_is_readable(frame.verdict.problem) for frame in request.frames):
-                text = "a parse error carries the id of a request, so the request must have been parsed"
+                text = "a parse error has the id of a request, so the request must have been parsed"
                 yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
         elif context.http is not None:
             # A body that is not JSON leaves no message in the capture, so `requests` is empty then.

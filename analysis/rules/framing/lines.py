@@ -32,7 +32,7 @@ _LINE_KINDS: Final = tuple(
     for name, pattern in (
         ("coloured output for a terminal", r"[^\x1b]*\x1b\["),
         ("a stack trace", r"Traceback \(most recent|\s+at \S|\s+File \"|panic: |goroutine \d|thread '"),
-        ("a notice of a debugger", r"(?i)debugger (?:listening|attached|is)|for the debugger|for help, see: https?://"),
+        ("a debugger's notice", r"(?i)debugger (?:listening|attached|is)|for the debugger|for help, see: https?://"),
         (
             "output of a package manager",
             r"(?i)(?:npm|npx|yarn|pnpm|bun|pip|uv)\b|> \S+@\S+ |(?:added|installed) \d+ pack",
@@ -224,7 +224,7 @@ class NotAMessage(Rule):
             reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL_MESSAGES
         )
         if is_on_shared_line or (reason(message) == self.id and not context.is_stray_body):
-            yield self.finding(context, "a JSON value that is not an object, so not a message")
+            yield self.finding(context, "a JSON value that is not an object cannot be a message")
 
 
 class BlankLine(FrameRule):

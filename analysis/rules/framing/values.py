@@ -108,5 +108,5 @@ class LoneSurrogate(AnyFrameRule):
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         half_pair = hidden_values(context.message).half_pair
         if half_pair is not None:
-            text = "a string holds half of a surrogate pair, which UTF-8 cannot represent"
+            text = "a string contains half of a surrogate pair, which UTF-8 cannot represent"
             yield self.frame_finding(context, text, pointer=half_pair.pointer, item=half_pair.item)

@@ -154,9 +154,7 @@ class SessionHeaderModern(ResponseStartRule):
             return ()
         findings: list[Finding] = []
         if FIELD in http.fields:
-            new_findings = self.findings_in_request(
-                http, session, "a request of the modern era carries a session id", NOTE
-            )
+            new_findings = self.findings_in_request(http, session, "a request of the modern era has a session id", NOTE)
             findings += [finding._replace(blames="client") for finding in new_findings]
         if FIELD in http.answer_fields and http.status in SUCCESS_STATUSES:
             new_findings = self.findings_in_response(

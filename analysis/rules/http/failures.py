@@ -136,9 +136,7 @@ class _RefusalRule(HttpRule):
         """Returns the finding that says what was refused, by which side, and why."""
         wait = http.answer_fields.get("retry-after", "")
         retry_text = (
-            f", to be tried again after {shortened(wait)} s"
-            if wait.isdigit() and http.status in _OVERLOAD_STATUSES
-            else ""
+            f", retry after {shortened(wait)} s" if wait.isdigit() and http.status in _OVERLOAD_STATUSES else ""
         )
         culprit = culprit_of(http)
         text = f"{subject} is refused with {status_text(http)} by {culprit.name}{retry_text}{gist_suffix(http)}"

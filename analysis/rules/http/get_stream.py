@@ -52,7 +52,7 @@ class ResponseOnGetStream(Rule):
         id_ = context.message.id if isinstance(context.message, Response) else None
         if context.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
             return ()  # `id/unknown-response` checks which request the response answers
-        return [self.finding(context, "a response is sent on a stream that was opened by GET")]
+        return [self.finding(context, "a response is sent on a stream that was opened with GET")]
 
 
 class RelatedOnGetStream(ProgressTokenRule):
@@ -83,7 +83,9 @@ class RelatedOnGetStream(ProgressTokenRule):
         if progress is None or progress.task is not None:
             return ()
         return [
-            self.finding(context, "progress of a request is sent on the stream opened by GET", related=(progress.seq,))
+            self.finding(
+                context, "progress of a request is sent on the stream opened with GET", related=(progress.seq,)
+            )
         ]
 
 

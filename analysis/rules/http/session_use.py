@@ -225,11 +225,13 @@ class UnknownSessionStatus(ExchangeEndRule):
         if not any("session" in text_of(context) for context in http.server_messages) or not lacks_session(http):
             return ()
         if FIELD not in http.fields:
-            text = f"a request without a session id is refused with an error and status {http.status}, not 400"
+            text = f"a request without a session id is refused with an error and the status {http.status}, not 400"
         elif (session_id := http.session_ids.get(http.fields[FIELD])) is not None and not session_id.is_alive:
             return ()  # `http/dead-session-served` reports this
         else:
-            text = f"a request with an unknown session id is refused with an error and status {http.status}, not 404"
+            text = (
+                f"a request with an unknown session id is refused with an error and the status {http.status}, not 404"
+            )
         return self.findings_in_response(http, session, text)
 
 
@@ -257,7 +259,7 @@ class InitializeWithSessionId(ResponseStartRule):
             return ()
         session_id = http.session_ids.get(id_)
         is_gone = session_id is not None and session_id.gone is not None and session_id.gone.seq < http.started_ref.seq
-        text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
+        text = "initialize has a session id" + (" that was answered with 404" if is_gone else "")
         return self.findings_in_request(http, session, text, ERROR if is_gone else WARNING)
 
 

@@ -164,7 +164,7 @@ class MethodWithResult(EnvelopeRule):
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and not _OUTCOME_MEMBERS.isdisjoint(body):
             outcome = "result" if "result" in body else "error"
-            yield self.finding(context, f"method and {outcome} are in one message: is it a request or a response?")
+            yield self.finding(context, f"a message with both method and {outcome} is neither a request nor a response")
 
 
 class ParamsByPosition(EnvelopeRule):

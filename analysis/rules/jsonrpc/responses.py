@@ -129,7 +129,7 @@ class ResultWithoutId(ResponseRule):
         if not answer.is_error and _lacks_id(answer):
             yield self.finding(
                 context,
-                with_guess("a result without an id answers nothing", context.guessed_request),
+                with_guess("a result without an id answers no request", context.guessed_request),
                 pointer="" if answer.id is None else "/id",
             )
 

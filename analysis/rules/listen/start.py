@@ -147,7 +147,7 @@ class AcknowledgedLess(ListenMessageRule):
         missing_members = _extra_members(requested_filter, granted_filter)
         if not missing_members:
             return ()
-        text = f"the acknowledgement grants less than was requested: {', '.join(missing_members)} is missing"
+        text = f"the acknowledgement grants less than was requested, without {', '.join(missing_members)}"
         return [self.finding(context, text, pointer=_POINTER, related=(subscription.seq,))]
 
 

@@ -85,7 +85,7 @@ class InHandshakeEra(_InterimResultRule):
     source = "2026-07-28 changelog"
 
     def check_interim_result(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
-        text = "an interim result in a revision that does not have them"
+        text = "the server sends an interim result in a revision that does not have them"
         return [self.finding(context, text, pointer="/result/resultType")]
 
 

@@ -92,7 +92,7 @@ def _find_faults(context: MessageContext, http: HttpExchange) -> list[Fault]:
 def _check_method_header(request: Request, http: HttpExchange, faults: list[Fault]) -> None:
     header_value, text = http.fields.get(METHOD_FIELD), ""
     if header_value is None:
-        text = "a request without Mcp-Method"
+        text = "Mcp-Method is missing"
     elif METHOD_FIELD in http.repeated_fields:
         text = "Mcp-Method is sent twice"
     elif header_value != request.method:
@@ -106,7 +106,7 @@ def _check_method_header(request: Request, http: HttpExchange, faults: list[Faul
 def _check_name_header(body_value: str, name: str, http: HttpExchange, faults: list[Fault]) -> None:
     header_value, pointer = http.fields.get(NAME_FIELD), f"/params/{name}"
     if header_value is None:
-        faults.append(Fault("http/name-header", "a request without Mcp-Name", pointer))
+        faults.append(Fault("http/name-header", "Mcp-Name is missing", pointer))
     elif NAME_FIELD in http.repeated_fields:
         faults.append(Fault("http/name-header", "Mcp-Name is sent twice", pointer))
     elif fault := _encoding_fault(header_value, body_value):
@@ -198,7 +198,7 @@ def _encoding_fault(header_value: str, body_value: str) -> str:
     sentinel = _match_sentinel(header_value)
     if sentinel is not None:
         if _decoded(header_value) is None:
-            return "does not hold base64 of UTF-8"
+            return "does not contain base64-encoded UTF-8"
         return "looks encoded, but is the text itself" if header_value == body_value else ""
     whitespace = " \t"
     if header_value != header_value.strip(whitespace) or (

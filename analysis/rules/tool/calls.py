@@ -240,7 +240,10 @@ class StructuredWithoutSchema(ToolLookupRule):
         tool = self.entry(context, result.call)
         if tool is None or "outputSchema" in tool.item:
             return ()
-        text, pointer = "structuredContent, but the tool has no outputSchema", f"{result.pointer}/{_STRUCTURED}"
+        text, pointer = (
+            "the result has structuredContent, but the tool has no outputSchema",
+            f"{result.pointer}/{_STRUCTURED}",
+        )
         return [self.finding(context, text, pointer=pointer, related=(tool.seq,))]
 
 

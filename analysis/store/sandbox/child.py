@@ -151,7 +151,7 @@ class SandboxedConnection:
         for statement in statements:
             # DuckDB refuses files, but would attach a second database in memory.
             if str(statement.type).endswith(".ATTACH"):
-                raise QueryError("permission", "no database can be attached here")
+                raise QueryError("permission", "queries cannot attach databases")
         refuse_changes(statements, self._relations)
         for statement in statements[:-1]:
             self._connection.execute(statement)

@@ -285,7 +285,7 @@ class Sandbox:
         if kind == "timeout":
             raise QueryError(kind, f"stopped after {self._limits.timeout_s:g} s of each processor")
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
-        raise QueryError(kind, f"the process that answers queries has ended ({ending})")
+        raise QueryError(kind, f"the process that runs queries has ended ({ending})")
 
     def _memory_text(self) -> str:
         return f"stopped: it needs more than {self._limits.memory >> 20:,} MiB of memory"
@@ -293,7 +293,7 @@ class Sandbox:
     def _raise_violation(self) -> NoReturn:
         """End a child that violates the protocol."""
         self.close()
-        raise QueryError("jail", "the process that answers queries said what makes no sense, and was ended")
+        raise QueryError("jail", "the process that runs queries sent an invalid message and was stopped")
 
 
 def _hex_path(path: Path) -> str:

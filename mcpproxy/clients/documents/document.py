@@ -44,7 +44,7 @@ def read_file(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         if status.st_size > max_bytes:
             raise OSError(errno.EFBIG, f"it is larger than {max_bytes >> 20} MiB")
         return file.read()
@@ -95,7 +95,9 @@ class Document:
         try:
             return (self._bom + text).encode()
         except UnicodeEncodeError:
-            raise ConfigError("what would be written, such as the name of a directory, is not UTF-8 text") from None
+            raise ConfigError(
+                "the edit would contain text that is not valid UTF-8, such as the name of a directory"
+            ) from None
 
 
 def read_data(path: Path, form: Format) -> Any:

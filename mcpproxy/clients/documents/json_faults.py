@@ -88,7 +88,7 @@ class _Examiner:
         self._parse_value(0)
         self._skip_blanks()
         if self._position < len(self._text):
-            raise self._error("there is more text behind the end of the file's value")
+            raise self._error("there is more text after the end of the file's value")
 
     def _parse_value(self, depth: int) -> None:
         self._skip_blanks()
@@ -120,7 +120,7 @@ class _Examiner:
             self._position = match.end()
             self._skip_blanks()
             if self._text[self._position : self._position + 1] != ":":
-                raise self._error("a colon is missing behind the name of a member")
+                raise self._error("a colon is missing after the name of a member")
             self._position += 1
             self._parse_value(depth + 1)
 

@@ -46,7 +46,7 @@ class YamlText(EditableText):
         try:
             self._root = yaml.compose(text, Loader=yaml.SafeLoader)
             if self._root is not None and _expanded_size(self._root, {}) > MAX_NODES:
-                raise ConfigError(f"its aliases stand for more than {MAX_NODES:,} values")
+                raise ConfigError(f"its aliases expand to more than {MAX_NODES:,} values")
             self.data = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
@@ -90,7 +90,7 @@ class YamlText(EditableText):
             or not isinstance(item, yaml.ScalarNode)
             or item.style in ("|", ">")
         ):
-            raise ConfigError("an item of the list is written in a form that cannot be taken out")
+            raise ConfigError("an item of the list is written in a form that cannot be removed")
         return line_begin, line_end(self.text, end)
 
     def _add_member(self, edit: AddMember, splices: Splices) -> None:

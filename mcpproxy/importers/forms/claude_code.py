@@ -270,5 +270,5 @@ FORM = Form(
     title="a Claude Code log",
     sniff=sniff,
     read=read,
-    limitation="Claude Code logs no messages, only which tools were called and when, and stderr",
+    limitation="Claude Code logs no messages, only the names and times of tool calls, and stderr",
 )

@@ -94,7 +94,7 @@ _KEPT_UNITS: Final = 256
 """The number of UTF-16 units that Claude Desktop keeps at each end of a long message."""
 _CUT_WORDS: Final = b" chars truncated]..."
 _CUT: Final = re.compile(r"\.\.\.\[\d{1,12} chars truncated\]\.\.\.").search
-_NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
+_NO_JSON: Final = "the server wrote a line that is not JSON, which the log does not contain"
 _FILE: Final = re.compile(r"mcp(?:-server-(?P<name>.+?))?\d?\.log").fullmatch
 _TAIL_HEADER: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
 """Matches the header that `tail` writes before each of several files."""

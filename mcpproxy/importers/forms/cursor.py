@@ -60,7 +60,7 @@ _SENTENCE: Final = re.compile(
 ).match
 _CONNECTION_CLOSED: Final = "Connection closed"
 """The end of a call's error if the server has closed the connection."""
-_NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
+_NO_JSON: Final = "the server wrote a line that is not JSON, which the log does not contain"
 _FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
 
 
@@ -160,5 +160,5 @@ FORM = Form(
     title="a Cursor log",
     sniff=sniff,
     read=read,
-    limitation="Cursor logs no messages, only which tools were called and when, without a time zone",
+    limitation="Cursor logs no messages, only the names and times of tool calls, without a time zone",
 )

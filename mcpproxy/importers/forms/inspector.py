@@ -85,7 +85,7 @@ def read(log: Log) -> Iterator[Item]:
         yield from items_of(_exchanges(entries))
         return
     if tab is None:
-        raise InvalidLine("expected what a tab of MCP Inspector exports")
+        raise InvalidLine("expected the export of a tab of MCP Inspector")
     items: list[LoggedFrame | LoggedStderr] = []
     for number, entry in consume_entries(entries):
         try:

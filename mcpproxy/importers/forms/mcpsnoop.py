@@ -118,7 +118,7 @@ class _GapCounter:
         """Yields a sentence about the missing frames, if there are any."""
         if self._missing:
             yield Remark(
-                f"{count_text(self._missing, 'frame')} missing: mcpsnoop dropped what it could not write in time"
+                f"{count_text(self._missing, 'frame')} missing: mcpsnoop dropped frames that it could not write in time"
             )
 
 
@@ -140,7 +140,9 @@ def _export_items(export: Any, name: str) -> Iterator[Item]:
             yield LeftOut(f"event {number}", str(error), name)
     missing_count = session.get("missing_frames")
     if type(missing_count) is int and missing_count > 0:
-        yield Remark(f"{count_text(missing_count, 'frame')} missing: mcpsnoop dropped what it could not write in time")
+        yield Remark(
+            f"{count_text(missing_count, 'frame')} missing: mcpsnoop dropped frames that it could not write in time"
+        )
 
 
 def _har_items(har: Any, name: str) -> Iterator[Item]:

@@ -91,7 +91,7 @@ class _FlowReader:
                 raise
             yield UnreadableExchange(f"flow {number}", f"{error}; everything after it is left out", "")
         if not number:
-            raise InvalidLine("expected a flow, such as `mitmdump -w FILE` writes")
+            raise InvalidLine("expected a flow as written by `mitmdump -w FILE`")
 
     def _exchange(self, flow: Any, place: str) -> Iterator[LoggedExchange | UnreadableExchange]:
         if isinstance(flow, dict) and flow.get("type") != "http":
@@ -255,7 +255,7 @@ def _items(data: memoryview, offset: int, depth: int) -> Iterator[Any]:
         start = position + len(digits) + 1
         end = start + int(digits)
         if end >= len(data):
-            raise InvalidLine(f"byte {offset}: a value is longer than what holds it")
+            raise InvalidLine(f"byte {offset}: a value is longer than the value that contains it")
         yield _value(data[end], data[start:end], offset, depth + 1)
         position = end + 1
 

@@ -154,7 +154,7 @@ class _FrameReader:
         if t_ns < self._t_ns:
             raise InvalidLine("`t` is earlier than in the frame above")
         if t_ns >= MAX_STAMP_NS:
-            raise InvalidLine("expected an earlier time in the frames above")
+            raise InvalidLine("the time is too large")
         return t_ns
 
     def _read_stdio_step(self, frame: dict[str, Any]) -> Step:

@@ -41,7 +41,7 @@ class AdmissionRule:
                 return Objection(421, "the Host header names another server; see --allow-host")
         for origin in headers.values_of(b"origin"):
             if not self._is_own_page(origin):
-                return Objection(403, "the Origin header names a page of another machine; see --allow-host")
+                return Objection(403, "the Origin header names a page on another machine; see --allow-host")
         for site in headers.values_of(b"sec-fetch-site"):
             if site.lower() == b"cross-site":
                 return Objection(403, "a page of another site sent this (Sec-Fetch-Site: cross-site)")

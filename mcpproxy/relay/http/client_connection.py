@@ -90,10 +90,9 @@ class ClientConnection(RelayConnection):
         self.observed.report_connected(_peer_text(self.transport))
         if not self.shared.add_client(self, self._close_for_exit):
             self.shared.report_overload()
-            noun = "connection" if self.shared.max_clients == 1 else "connections"
-            self._refuse(
-                http1.Refusal(503, f"there are {self.shared.max_clients} {noun} already; --max-connections allows more")
-            )
+            count = self.shared.max_clients
+            connections = "1 connection is" if count == 1 else f"{count} connections are"
+            self._refuse(http1.Refusal(503, f"{connections} already open; raise the limit with --max-connections"))
 
     def data_received(self, data: bytes) -> None:
         """Forward the data unless the client has been refused."""
@@ -392,7 +391,7 @@ class ClientConnection(RelayConnection):
     def _close_for_exit(self) -> None:
         """Close both connections because the recorder ends."""
         if self.outstanding_requests:
-            self.abort("proxy", "the recorder ends")
+            self.abort("proxy", "the recorder is exiting")
         else:
             self.end("proxy", None)
 

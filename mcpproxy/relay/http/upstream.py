@@ -80,7 +80,7 @@ async def _open_tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], 
             response += byte
         status_words = response.split(b" ", 2)[1:2]
         if not response.startswith(b"HTTP/1.") or not status_words or not status_words[0].startswith(b"2"):
-            raise OSError(f"the HTTP proxy {proxy[0]}:{proxy[1]} makes no tunnel ({response[:60]!r})")
+            raise OSError(f"the HTTP proxy {proxy[0]}:{proxy[1]} did not open a tunnel ({response[:60]!r})")
     except BaseException:
         tunnel.close()
         raise

@@ -42,12 +42,12 @@ def copy(app: App[None], form: CopyForm) -> None:
     try:
         path = write_copy(form.text)
     except OSError as error:
-        notify(app, f"cannot write {amount}, to a file: {error.strerror or error}", bad=True)
+        notify(app, f"cannot write {amount} to a file: {error.strerror or error}", bad=True)
         return
     prefix = (
         "" if form.wants_file else "too large for the clipboard: " if not form.fits_clipboard else "no clipboard here: "
     )
-    notify(app, f"{prefix}wrote {amount}, to {path}")
+    notify(app, f"{prefix}wrote {amount} to {path}")
 
 
 def write_copy(text: str) -> Path:

@@ -36,7 +36,7 @@ class CallKind(NamedTuple):
         if side not in ("client", "server") or not all(
             isinstance(text, str) and len(text) <= MAX_CALL_NAME_CHARS for text in texts
         ):
-            raise ValueError("no kind of requests")
+            raise ValueError("not a kind of requests")
         return cls(side, method, name, bool(is_rest))
 
     @property

@@ -177,7 +177,7 @@ def _valid_finding(finding: Finding) -> Finding:
     """
     texts = finding.rule, finding.blames, finding.message, finding.pointer, finding.source, finding.method
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("no finding")
+        raise ValueError("not a valid finding")
     for number in (
         finding.session,
         finding.frame,

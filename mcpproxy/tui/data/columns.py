@@ -250,7 +250,7 @@ class Columns:
                 column[first : first + count] = cells
                 continue
             if len(column) + count > MAX_COLUMN_WORDS:
-                raise ValueError("more words than the worker may tell")
+                raise ValueError("more words than the worker may report")
             for word in cells:
                 insert_row(column, word)
         return end

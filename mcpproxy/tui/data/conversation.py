@@ -154,7 +154,7 @@ class Conversation:
         notes: dict[int, Any] = self._notes[sort]
         notes[as_number(number)] = _NOTE_PARSERS[sort](*values)
         if len(notes) > MAX_NOTES_PER_SORT:
-            raise ValueError("more than the worker may tell")
+            raise ValueError("more than the worker may report")
 
 
 def _valid_about(about: CaptureOverview) -> CaptureOverview:
@@ -166,7 +166,7 @@ def _valid_about(about: CaptureOverview) -> CaptureOverview:
     texts = about.name, about.id, about.transport, about.ending, *about.revisions
     numbers = about.begins_at, about.t_ns, about.sessions, about.guesses, about.wall_ns or 0, about.server_ended_ns or 0
     if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
-        raise ValueError("no description of a capture")
+        raise ValueError("not a valid description of a capture")
     return about._replace(client=_peer(about.client), server=_peer(about.server), revisions=tuple(about.revisions))
 
 
@@ -177,7 +177,7 @@ def as_number(value: object) -> int:
         ValueError: it is not a number, or is greater than any that a screen can show.
     """
     if type(value) is not int or not 0 <= value < _MAX_NUMBER:
-        raise ValueError("no number")
+        raise ValueError("not a valid number")
     return value
 
 

@@ -509,7 +509,7 @@ class Reading:
                 try:
                     self.columns.write(batch, len(self.kinds.all))
                 except ValueError:
-                    self._refuse_output("what the process that reads captures says makes no sense")
+                    self._refuse_output("the output of the process that reads captures is invalid")
                     return
                 self._analysed_bytes = batch.read_bytes
                 self._is_analysed = self._is_analysed or batch.has_ended

@@ -104,7 +104,7 @@ def _write_message(writer: MessageWriter, value: Any) -> None:
         return
     other_members = members_without(value, "jsonrpc", "id", *written_names)
     if other_members:
-        writer.lines.write_line("besides", "dim")
+        writer.lines.write_line("other members", "dim")
         write_value(writer.lines, other_members)
 
 

@@ -62,7 +62,7 @@ def test_exchanges_that_were_forgotten_are_counted_and_said(limits: Limits) -> N
         request = {"method": "POST", "target": "/mcp", "headers": []}
         tape.record("exchange", exchange=number, stage="request", conn=1, peer="127.0.0.1:1", request=request)
     (forgotten,) = folded(tape).forgotten_entries
-    assert forgotten.text.startswith("2 exchanges of HTTP were forgotten: more than 15,000 were open at once")
+    assert forgotten.text.startswith("2 HTTP exchanges were forgotten: more than 15,000 were open at once")
 
 
 def test_an_exchange_that_is_forgotten_is_gone_at_once(limits: Limits) -> None:
@@ -181,7 +181,7 @@ def test_an_exchange_of_http_that_was_forgotten_accuses_nobody(limits: Limits) -
     remembered, expected = late_rules(10)
     forgotten, found = late_rules(limits.lasting + 4)
     assert remembered.forgotten_entries == []
-    assert "exchanges of HTTP" in [one.what for one in forgotten.forgotten_entries]
+    assert "HTTP exchanges" in [one.what for one in forgotten.forgotten_entries]
     assert found <= expected
 
 

@@ -230,7 +230,7 @@ def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) 
     assert len({one.id for one in found.readable}) == 2
     assert counts(found) == (4 * MANY, 2 * MANY, 0)
     assert found.duplicate_notices == [
-        f"2 files hold one capture in different states, and what they share counts twice: {capture}, {other}"
+        f"2 files contain one capture in different states, so the records they share count twice: {capture}, {other}"
     ]
 
 
@@ -277,7 +277,7 @@ def test_a_copy_of_a_capture_counts_once(capture: Path, tmp_path: Path) -> None:
     found = sources([capture, *copies])
     assert counts(found) == (2 * MANY, MANY, 0)
     assert found.duplicate_notices == [
-        f"4 files hold the same capture, and one is counted: {capture}, {copies[0]} and 2 more"
+        f"4 files contain the same capture, which counts only once: {capture}, {copies[0]} and 2 more"
     ]
 
 

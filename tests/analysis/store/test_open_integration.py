@@ -68,10 +68,10 @@ def test_copies_of_several_captures_are_one_warning(tmp_path: Path) -> None:
         path = one.close()
         for copy in range(number + 1):
             path.with_name(f"copy_{number}_{copy}.mcpcap").write_bytes(path.read_bytes())
-    with pytest.warns(UserWarning, match="count once") as told, analysis.open(tmp_path) as connection:
+    with pytest.warns(UserWarning, match="count only once") as told, analysis.open(tmp_path) as connection:
         assert connection.execute("select count(*) from captures").fetchall() == [(3,)]
     (line,) = (str(one.message) for one in told)
-    assert line.startswith("6 files are copies of others, and count once: ")
+    assert line.startswith("6 files are copies of others and count only once: ")
     assert line.endswith(" and 5 more")
 
 

@@ -396,16 +396,16 @@ def test_a_profile_tells_what_rules_cost_and_which_were_never_asked(capture: Pat
     plain, profiled = mcpproxy("check", capture), mcpproxy("check", "--profile", capture)
     assert (profiled.returncode, profiled.stdout) == (plain.returncode, plain.stdout)
     table = profiled.stderr.decode().splitlines()
-    assert re.search(r"^[\d,]+ frames? took [\d.]+ m?s, .* µs a frame$", table[0])
+    assert re.search(r"^[\d,]+ frames? took [\d.]+ m?s, .* µs per frame$", table[0])
     assert table[1].split() == ["rule", "runs", "µs", "each", "share"]
-    end = next(number for number, line in enumerate(table) if " had nothing to look at " in line)
+    end = next(number for number, line in enumerate(table) if " had nothing to check " in line)
     asked = {line.split()[0]: int(line.split()[1].replace(",", "")) for line in table[2:end] if "other" not in line}
     assert set(asked) <= set(rules())
     assert min(asked.values()) > 0
     parallel_rules = [float(line.split()[-1].rstrip("%")) for line in table[2:end]]
     assert abs(sum(parallel_rules) - 100) < 3
     told = " ".join(table[end:])
-    assert "never ran; of these groups none:" in told
+    assert "never ran; no rule of these groups ran:" in told
     assert "auth" in told.split(": ")[-1].split(", ")
     assert max(map(len, table)) <= 80
 

@@ -118,7 +118,9 @@ def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) ->
     wrong = b'{"name":"w","transport":"stdio","frames":[{"dir":"c2s","raw":"{}"},{"dir":"up","raw":""}]}\n'
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a") + wrong + trace("b"))
     assert done.returncode == 2
-    assert done.stderr == b"mcpproxy: left out of -: line 2: frame 1: expected `c2s`, `s2c` or `stderr` in `dir`\n"
+    assert (
+        done.stderr == b"mcpproxy: not imported from -: line 2: frame 1: expected `c2s`, `s2c` or `stderr` in `dir`\n"
+    )
     assert listed(tmp_path) == ["a.mcpcap", "b.mcpcap"]
 
 
@@ -127,7 +129,7 @@ def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=log)
     lines = done.stderr.splitlines()
     assert (done.returncode, len(lines)) == (2, 4)
-    assert re.fullmatch(rb"mcpproxy: left out of -: \d+ more; is it in another format than trace\?", lines[-1])
+    assert re.fullmatch(rb"mcpproxy: not imported from -: \d+ more; is it in another format than trace\?", lines[-1])
 
 
 def test_that_nothing_was_imported_is_told(tmp_path: Path) -> None:
@@ -236,7 +238,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(tmp_path: Path, words: list[s
 
 def test_an_output_that_looks_like_another_file_is_refused_unless_it_is_a_folder(tmp_path: Path) -> None:
     done = mcpproxy("import", "--from", "trace", "-", "-o", "x.json", stdin=trace("a"), cwd=tmp_path)
-    expected = b"mcpproxy: -o x.json: end a file's name with .mcpcap, or a folder's with /\n"
+    expected = b"mcpproxy: -o x.json: end the name of a file with .mcpcap, or of a folder with /\n"
     assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (2, expected, [])
     for output in ("x.json/", "x.json"):
         done = mcpproxy(
@@ -365,8 +367,8 @@ def test_a_log_of_another_program_is_read_around_mistakes_and_they_are_named(tmp
         assert done.returncode == 2
         assert done.stdout.startswith(f"{tmp_path}/{encoding}/stdin.mcpcap: 7 records".encode())
         assert done.stderr.decode().splitlines() == [
-            *(f"mcpproxy: left out of -: line {line}: expected a JSON-RPC message" for line in (2, 4, 6)),
-            "mcpproxy: left out of -: 2 more",
+            *(f"mcpproxy: not imported from -: line {line}: expected a JSON-RPC message" for line in (2, 4, 6)),
+            "mcpproxy: not imported from -: 2 more",
             "mcpproxy: this format has no times, and directions are guessed",
         ]
 

@@ -124,7 +124,7 @@ def test_entries_that_cannot_be_restored_are_reported(home: Path) -> None:
         assert line.endswith("write the server's own URL into ~/.cursor/mcp.json")
         assert b"Nothing to restore" not in done.stdout
     done = run(home, "doctor", "cursor", "far")
-    assert b"no record of `install` says of which server" in b" ".join(done.stdout.split())
+    assert b"no record of `install` says which server it belongs to" in b" ".join(done.stdout.split())
     left = servers(home)
     assert (left["files"]["command"], left["mine"]["command"]) == (SERVER[0], SERVER[0])
     left["far"]["url"] = "http://127.0.0.1:9/open"

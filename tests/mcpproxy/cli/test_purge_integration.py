@@ -169,7 +169,7 @@ def test_only_what_recorders_have_put_into_a_wide_folder_goes(tmp_path: Path) ->
         done = run(tmp_path, "uninstall", "--purge", *words, MCPPROXY_CAPTURES=".")
         assert done.returncode == 0, done.stderr
         assert done.stderr.decode().splitlines() == [
-            "mcpproxy: 9 captures in ~ are not as they were recorded (copied, imported, renamed or moved), and stay"
+            "mcpproxy: 9 captures in ~ were copied, imported, renamed or moved, and stay"
         ]
     assert b"   2 captures  captures, ~\n" in done.stdout
     assert there(tmp_path) == set(stays)
@@ -190,7 +190,7 @@ def test_what_prune_or_a_user_has_left_goes_as_well(tmp_path: Path) -> None:
     variables = {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime)}
     listed = run(tmp_path, "uninstall", "--purge", "--dry-run", **variables)
     assert listed.stdout.decode().splitlines() == [
-        "     12 B        1 file  marks and notes on captures that are gone, ~/.local/share/mcpproxy/captures",
+        "     12 B        1 file  marks and notes on captures that no longer exist, ~/.local/share/mcpproxy/captures",
         "12 B would be removed",
     ]
     mark.unlink()
@@ -239,7 +239,7 @@ def test_a_link_is_not_followed_and_that_is_said(tmp_path: Path) -> None:
     assert "env -u MCPPROXY_CAPTURES" in other
     data = str(tmp_path / "data")
     done = run(tmp_path, "uninstall", "--purge", "--yes", XDG_DATA_HOME=data)
-    assert b"stays, because XDG_DATA_HOME is set; to remove it as well: env -u XDG_DATA_HOME " in done.stderr
+    assert b"stay, because XDG_DATA_HOME is set; to remove them as well: env -u XDG_DATA_HOME " in done.stderr
     done = run(tmp_path, "uninstall", "--purge", "--yes", XDG_DATA_HOME=data, MCPPROXY_CAPTURES="link")
     assert b"MCPPROXY_CAPTURES and XDG_DATA_HOME are set" in done.stderr
     assert b"env -u MCPPROXY_CAPTURES -u XDG_DATA_HOME mcpproxy uninstall --purge\n" in done.stderr
@@ -282,8 +282,8 @@ def test_captures_in_another_directory_are_named_and_stay(home: Path, tmp_path: 
     done = run(home, "uninstall", "--purge", "--yes", MCPPROXY_CAPTURES=str(own))
     assert done.returncode == 0
     assert done.stderr.decode() == (
-        "mcpproxy: what is in ~/.local/share/mcpproxy/captures stays, because MCPPROXY_CAPTURES is set; to remove it "
-        "as well: env -u MCPPROXY_CAPTURES mcpproxy uninstall --purge\n"
+        "mcpproxy: the files in ~/.local/share/mcpproxy/captures stay, because MCPPROXY_CAPTURES is set; to remove "
+        "them as well: env -u MCPPROXY_CAPTURES mcpproxy uninstall --purge\n"
     )
     assert [name for name in there(home) if name.endswith(".mcpcap")]
     assert list(own.iterdir()) == [own / "of-the-user"]

@@ -429,7 +429,9 @@ def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
     gap = query("select count(*) as n from frames", *fine, CORPUS / "gap.mcpcap")
     same, lost, begins = complaints(gap).splitlines()
     assert gap.returncode == 0
-    assert same.startswith(b"mcpproxy: 5 files hold 2 captures in different states, and what they share counts twice: ")
+    assert same.startswith(
+        b"mcpproxy: 5 files contain 2 captures in different states, so the records they share count twice: "
+    )
     assert b"gap.mcpcap: 3 records lost" in lost
     assert b"ring.3.mcpcap: begins at record " in begins
 

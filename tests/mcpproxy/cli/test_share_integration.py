@@ -210,8 +210,8 @@ def test_force_replaces_only_what_share_has_written(capture: Path) -> None:
         ("original", "it is the capture that is read"),
         ("other", "it is a recording"),
         ("damaged", "it is a recording"),
-        ("torn", "it is not a copy that share has written"),
-        ("foreign", "it is not a copy that share has written"),
+        ("torn", "it is not a redacted copy written by share"),
+        ("foreign", "it is not a redacted copy written by share"),
         ("link", "it is not a regular file"),
     ):
         target = folder / f"{name}.mcpcap"

@@ -195,7 +195,7 @@ def test_a_copy_is_told_and_counts_once(name: str, capture: Path, tmp_path: Path
     more: dict[str, list[str | Path]] = {"stats": [], "query": ["from captures"], "export": [tmp_path / "out"]}
     done = mcpproxy(name, *more[name], tmp_path)
     assert done.returncode == 0
-    assert complaints(done).startswith(b"mcpproxy: 2 files hold the same capture, and one is counted: ")
+    assert complaints(done).startswith(b"mcpproxy: 2 files contain the same capture, which counts only once: ")
     assert complaints(done).count(b"\n") == 1
     assert re.search(rb"^1 capture |1 row$|^captures +1 row ", done.stdout, re.MULTILINE)
 

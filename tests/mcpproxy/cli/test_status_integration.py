@@ -230,7 +230,7 @@ def test_a_program_that_no_file_can_be_is_missing(home: Path, program: str) -> N
     (home / "project/.mcp.json").write_text(json.dumps({"mcpServers": {"odd": words}}))
     done = run(home, "status", "claude-code")
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"by a missing program" in done.stdout
+    assert b"through a missing program" in done.stdout
     assert run(home, "install", "claude-code", "--scope", "project").returncode == 0
 
 

@@ -119,7 +119,7 @@ ODD_FILES = {
     "digits in TOML": (CODEX, f"n = {'1' * 6000}\n[mcp_servers.a]\ncommand = 'cat'\n", "digits"),
     "an alias of itself": (GOOSE, f"z: &a [*a]\n{ENTRIES}", "an alias refers to its own container"),
     "an alias of the servers": (GOOSE, "extensions: &e\n  a: {cmd: cat, args: [x], x: *e}\n", "an alias refers to"),
-    "aliases for billions": (GOOSE, LAUGHS + ENTRIES, "its aliases stand for more than 1,000,000 values"),
+    "aliases for billions": (GOOSE, LAUGHS + ENTRIES, "its aliases expand to more than 1,000,000 values"),
     "much YAML": (GOOSE, ENTRIES + "# comment\n" * 200_000, "larger than 1 MiB"),
     "much TOML": (CODEX, "[mcp_servers.a]\ncommand = 'cat'\n" + "# comment\n" * 200_000, "larger than 1 MiB"),
 }

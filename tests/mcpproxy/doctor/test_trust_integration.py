@@ -106,7 +106,7 @@ def test_a_server_that_was_approved_in_the_client_is_started(home: Path) -> None
     configure(home, {"a": {"command": "no-such-program-of-ours"}}, "project/.mcp.json")
     found = verdicts(doctor(home, "claude-code", "a"))
     assert [*found] == ["start/not-found", "config/not-trusted"]
-    assert "→ mend the server, then approve it in Claude Code" in found["config/not-trusted"]
+    assert "→ fix the server, then approve it in Claude Code" in found["config/not-trusted"]
 
 
 def test_an_entry_that_another_overrides_is_started_only_by_its_name(home: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_log_of_one_side_and_parts_of_messages_are_told() -> None:
         conversations.close()
         return conversations.remarks()
 
-    one_side = "only the server's messages are in this log: requests and responses cannot be paired"
+    one_side = "this log contains only the server's messages, so requests and responses cannot be paired"
     opened, answer = LoggedFrame("a", "s2c", OPENED), LoggedFrame("a", "s2c", ANSWER, is_whole=False)
-    assert remarks(opened, answer) == ["1 message partial: that is all that the log has", one_side]
+    assert remarks(opened, answer) == ["1 message partial: the log does not contain the rest", one_side]
     assert remarks(LoggedFrame("a", "c2s", OPENING), opened) == []

@@ -484,7 +484,7 @@ def test_the_connections_are_as_many_as_the_user_allows(place: Place) -> None:
             client.say(GET)
             answer = client.rest()
             assert_ours(answer, 503)
-            assert b"there are 3 connections already" in answer
+            assert b"3 connections are already open" in answer
 
 
 def _stream(wire: Wire) -> None:

@@ -781,7 +781,7 @@ def test_a_proxy_that_makes_no_tunnel_is_told(place: Place, authority: Authority
     with Upstream(refusing) as proxy:
         place.environment["HTTPS_PROXY"] = proxy.url.rpartition("/")[0]
         with serving(place, "https://127.0.0.1:9/mcp", "--ca-file", str(authority.file)) as served:
-            assert_unreachable(served, 502, "makes no tunnel")
+            assert_unreachable(served, 502, "did not open a tunnel")
 
 
 def test_a_tls_connection_that_was_closed_twice_can_be_reset(authority: Authority) -> None:

@@ -163,8 +163,8 @@ def test_a_busy_server_leaves_room_for_the_others() -> None:
     shown = text(stats(latency=rows)).splitlines()
     assert shown.index("busy") < shown.index("idle")
     assert sum(line.startswith("  call ") for line in shown) == 10
-    assert "  and 20 more rows: --json has them" in shown
-    assert "  and 11 more rows: --json has them" in text(stats(latency=[*rows[:30], rows[0]])).splitlines()
+    assert "  and 20 more rows (show them with --json)" in shown
+    assert "  and 11 more rows (show them with --json)" in text(stats(latency=[*rows[:30], rows[0]])).splitlines()
 
 
 def test_what_nobody_looked_for_is_not_called_none() -> None:

@@ -12,7 +12,7 @@ PUT = "Error performing PUT https://a.example/x?sig=SECRET&se=1 in 2.1s"
     [
         (
             f"Generic S3 error: {PUT}, after 10 retries, max_retries: 10, retry_timeout: 180s  - HTTP error: reset",
-            "no answer after 10 retries: HTTP error: reset",
+            "no response after 10 retries: HTTP error: reset",
         ),
         (f"{PUT} - status 403: <Code>AccessDenied</Code><StringToSign>SECRET", "the store answered AccessDenied"),
         (f"{PUT} - non-2xx status code: 403 Forbidden: SECRET", "the store answered 403 Forbidden"),

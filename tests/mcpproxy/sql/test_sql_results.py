@@ -476,7 +476,7 @@ def test_markdown_is_a_table() -> None:
 
 
 def test_parquet_is_not_written_when_its_time_is_over(tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match="the time of a query was over") as caught:
+    with pytest.raises(QueryError, match="the time limit of a query passed") as caught:
         write_parquet(tmp_path / "a", [WHOLE], ["n"], ((n,) for n in range(500_000)), time.monotonic() - 1)
     assert caught.value.kind == "timeout"
 

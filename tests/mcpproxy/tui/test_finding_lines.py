@@ -27,7 +27,15 @@ from tests.mcpproxy.tui.test_rows import understood
 
 STRAY = Finding("framing/stdout-not-json", Level.ERROR, "server", 1, 6, "a line on stdout is not JSON")
 UNASKED = Finding("id/unknown-response", Level.ERROR, "server", 1, 7, "nobody asked for 4711", pointer="/id")
-FLOAT = Finding("id/float-integer", Level.NOTE, "client", 1, 8, "the id 7.0 is written as a fraction", pointer="/id")
+FLOAT = Finding(
+    "id/float-integer",
+    Level.NOTE,
+    "client",
+    1,
+    8,
+    "the id 7.0 is written with a decimal point or an exponent",
+    pointer="/id",
+)
 
 
 def text(spans: list[list[Span]]) -> list[str]:
@@ -57,7 +65,7 @@ def test_the_worst_comes_first_and_identical_ones_share_a_line() -> None:
         "6 | +0.000 | server | ×3  a line on stdout is not JSON",
         "▸ | ✗ error    id/unknown-response  1",
         "▾ | · note     id/float-integer  1",
-        "8 | +0.000 | client | the id 7.0 is written as a fraction",
+        "8 | +0.000 | client | the id 7.0 is written with a decimal point or an exponent",
     ]
 
 

@@ -84,7 +84,7 @@ async def the_list_folds_is_filtered_and_leads_to_the_pages_of_its_rules(stage: 
     await stage.press("enter", "l")
     assert len(screen.table.rows) == rows
     await stage.press("G")
-    await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "written as a fraction")
+    await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "written with a decimal point")
     await stage.press("r")
     await stage.see("id/float-integer", "Why it matters")
     await stage.press("escape")

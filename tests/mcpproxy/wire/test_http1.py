@@ -467,10 +467,10 @@ def test_a_refusal_behind_a_good_request_leaves_that_request_whole(data: bytes) 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (REFUSED_HEADS["HTTP/2 preface"][0], "speak HTTP/1.1"),
+        (REFUSED_HEADS["HTTP/2 preface"][0], "use HTTP/1.1"),
         (REFUSED_HEADS["WebSocket"][0], "WebSocket"),
         (REFUSED_HEADS["TLS"][0], "http, not https"),
-        (REFUSED_HEADS["absolute form"][0], "one upstream"),
+        (REFUSED_HEADS["absolute form"][0], "send only the path"),
     ],
 )
 def test_what_people_run_into_is_told_with_the_way_out(data: bytes, said: str) -> None:

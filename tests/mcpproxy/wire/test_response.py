@@ -315,7 +315,7 @@ def test_a_switch_of_protocols_is_told_and_ends_the_watch(fields: bytes) -> None
 
 
 def test_a_response_that_nobody_asked_for_loses_the_tap() -> None:
-    lost = ParsingLost("the upstream sent what no request asked for")
+    lost = ParsingLost("the upstream sent data that answers no request")
     assert heard([], [OK]) == heard([], bytewise(OK)) == [lost]
     assert heard([b"GET"], [OK + OK]) == [*OK_EVENTS, lost]
     assert heard([b"HEAD"], [OK])[1:] == [ResponseEnd(), lost]

@@ -52,7 +52,7 @@ def test_a_message_whose_middle_is_missing_keeps_its_beginning_and_its_id() -> N
     (capture,) = result.captures
     (frame,) = capture.frames
     assert (frame.whole, frame.raw.decode()) == (False, cut)
-    assert result.remarks == ["1 message partial: that is all that the log has"]
+    assert result.remarks == ["1 message partial: the log does not contain the rest"]
 
 
 def test_words_of_a_missing_middle_in_a_short_message_are_its_own() -> None:

@@ -68,7 +68,7 @@ def test_what_was_exported_comes_back(recorded: Path, har: Path, tmp_path: Path)
     (made,), told = imported("har", har, tmp_path / "out")
     assert crossed(made) == crossed(recorded)
     assert told == [
-        "skipped 1 other exchange: not with an MCP server",
+        "skipped 1 exchange that is not with an MCP server",
         "HAR files do not record how bodies were compressed, or connections that failed before a request",
     ]
     header = Capture(made).header.members
@@ -97,7 +97,7 @@ def test_a_flow_file_of_mitmproxy_comes_back(recorded: Path, har: Path, tmp_path
     (made,), told = imported("mitmproxy", flow_file(har, tmp_path), tmp_path / "out")
     assert crossed(made) == crossed(recorded)
     assert told == [
-        "skipped 1 other exchange: not with an MCP server",
+        "skipped 1 exchange that is not with an MCP server",
         "no event times in 1 event stream: each event gets the time at which its stream ended",
         "flow files do not record how bodies were split into chunks, or connections that failed before a request",
     ]
@@ -157,7 +157,7 @@ def test_each_server_of_a_browsers_log_is_a_capture(tmp_path: Path) -> None:
     )
     made, told = imported("har", file, tmp_path / "out")
     assert [path.name for path in made] == ["one.example.mcpcap", "two.example-8443.mcpcap"]
-    assert told[0] == "skipped 3 other exchanges: not with an MCP server"
+    assert told[0] == "skipped 3 exchanges that are not with an MCP server"
     assert [frame.raw.decode() for frame in frames(made[0])] == [json.dumps(PING), PONG]
     assert len({members["exchange"] for members in members_of(made[0], "exchange")}) == 2
     assert Capture(made[0]).header.members["wall_ns"] == 1_795_169_702_123_000_000
@@ -176,11 +176,13 @@ def test_entries_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> N
     )
     done = mcpproxy("import", "--from", "har", log, "-o", tmp_path / "out")
     assert done.returncode == 2
-    assert done.stderr.decode().replace("mcpproxy: ", "").replace(f"left out of {log}: ", "").splitlines()[:4] == [
+    assert done.stderr.decode().replace("mcpproxy: ", "").replace(f"not imported from {log}: ", "").splitlines()[
+        :4
+    ] == [
         "entry 0: its URL is invalid",
-        "entry 2: the head of the request has 1,000,072 bytes; a capture holds 524,288",
+        "entry 2: the head of the request has 1,000,072 bytes; the limit is 524,288",
         "entry 3: expected an object in `request`",
-        "skipped 3 other exchanges: not with an MCP server",
+        "skipped 3 exchanges that are not with an MCP server",
     ]
     (made,) = (tmp_path / "out").glob("*.mcpcap")
     assert len(frames(made)) == 2
@@ -304,7 +306,7 @@ def netstring(value: Any) -> bytes:
         (b"10:abc", "ends within a flow"),
         (b"3:abc,", "flow 0: expected a flow"),
         (b"3:abc?", "expected the type"),
-        (b"5:9:abc]", "longer than what holds it"),
+        (b"5:9:abc]", "longer than the value that contains it"),
         (netstring({"type": "http", "request": 1}), "flow 0: expected a dictionary in `request`"),
         (netstring({"type": "http", "request": {}}), "flow 0: expected a number of seconds"),
         (
@@ -359,7 +361,7 @@ def test_a_body_that_was_not_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "in.flow").write_bytes(b"".join(map(netstring, flows)))
     (made,), told = imported("mitmproxy", tmp_path / "in.flow", tmp_path / "out")
     assert told[:2] == [
-        "skipped 1 other exchange: not with an MCP server",
+        "skipped 1 exchange that is not with an MCP server",
         "1 body missing: mitmproxy streamed it without keeping it",
     ]
     ended = [members for members in members_of(made, "exchange") if members["stage"] == "end"]

@@ -86,7 +86,7 @@ def test_a_byte_order_mark_and_other_sites_do_not_matter() -> None:
     result = imported("har", data)
     assert [capture.name for capture in result.captures] == ["notes.example"]
     assert [left_out.place for left_out in result.left_out] == ["entry 3", "entry 4"]
-    assert result.remarks == ["skipped 2 other exchanges: not with an MCP server"]
+    assert result.remarks == ["skipped 2 exchanges that are not with an MCP server"]
 
 
 def test_calls_without_http_are_not_of_this_form() -> None:

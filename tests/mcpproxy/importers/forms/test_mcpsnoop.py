@@ -52,7 +52,7 @@ def test_each_session_is_a_capture_and_frames_that_were_dropped_are_told() -> No
         "mcpsnoop", lines(frame(1, "c2s", raw=INITIALIZE), other, frame(4, "s2c", raw=RESULT), frame(6, "s2c", raw=1))
     )
     assert [len(capture.frames) for capture in result.captures] == [3, 1]
-    assert result.remarks == ["3 frames missing: mcpsnoop dropped what it could not write in time"]
+    assert result.remarks == ["3 frames missing: mcpsnoop dropped frames that it could not write in time"]
 
 
 def test_what_cannot_be_read_is_left_out() -> None:
@@ -76,7 +76,7 @@ def test_the_export_as_json_is_read() -> None:
     (capture,) = result.captures
     assert [(frame.dir, frame.t_ns // 10**9) for frame in capture.frames] == [("c2s", 0), ("s2c", 1)]
     assert [left_out.place for left_out in result.left_out] == ["event 3"]
-    assert result.remarks == ["1 frame missing: mcpsnoop dropped what it could not write in time"]
+    assert result.remarks == ["1 frame missing: mcpsnoop dropped frames that it could not write in time"]
     with pytest.raises(InvalidLine, match="events"):
         imported("mcpsnoop", b'{"generated_at":"","session":{}}')
 

@@ -385,7 +385,7 @@ def test_heads_may_end_their_lines_in_lf() -> None:
         ({"frames": [line("a", t=True)]}, "in `t`"),
         ({"frames": [line("a", t=-1)]}, "in `t`"),
         ({"frames": [line("a", t=1e300)]}, "in `t`"),
-        ({"frames": [line("a", t=(1 << 62) / 1e6 - 5), line("b")]}, "earlier time"),
+        ({"frames": [line("a", t=(1 << 62) / 1e6 - 5), line("b")]}, "the time is too large"),
         ({"frames": [line("a", t=5), line("b", t=4)]}, "frame 1: `t` is earlier than in the frame above"),
     ],
 )
