@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import ssl
 import time
 import urllib.error
 import urllib.request
@@ -16,18 +14,15 @@ from urllib.parse import urljoin, urlsplit
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from mcpproxy.clients.probe import HOPS, REDIRECTS, NoRedirect, next_url
 from mcpproxy.clients.timeouts import run_with_timeout
+from mcpproxy.doctor.http_request import failure_diagnosis
 from mcpproxy.doctor.process_attempt import HELLO, interrupted
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
-    HttpNoAnswer,
     NotMcp,
-    PortClosed,
     Redirected,
     RedirectFollowed,
     Refused,
     Unauthorized,
-    Unreachable,
-    UntrustedCertificate,
     WrongTransport,
 )
 
@@ -76,7 +71,7 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
     try:
         return run_with_timeout(2 * limit_s, lambda: _conversation(url, headers, limit_s, is_sse=is_sse), interrupted)
     except TimeoutError as error:
-        return HttpAttempt(_failure(error, 2 * limit_s))
+        return HttpAttempt(failure_diagnosis(error, 2 * limit_s))
 
 
 def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
@@ -93,7 +88,7 @@ def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_ss
             remarks = (Diagnosis(RedirectFollowed, f"{reply.status} to {shown}", f"change its URL to {shown}"),)
             url, reply = target, _ask(method, target, headers, body, limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_failure(error, limit_s), remarks=remarks)
+        return HttpAttempt(failure_diagnosis(error, limit_s), remarks=remarks)
     talk = _sse if is_sse else _streamable
     return talk(url, headers, limit_s, began, reply)._replace(remarks=remarks)
 
@@ -115,7 +110,7 @@ def _streamable(url: str, headers: Mapping[str, str], limit_s: float, began: flo
     try:
         return HttpAttempt(*_tools(url, more, limit_s, initialize_s))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_failure(error, limit_s), initialize_s)
+        return HttpAttempt(failure_diagnosis(error, limit_s), initialize_s)
 
 
 def _tools(
@@ -147,7 +142,7 @@ def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float, rep
     try:
         posted = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_failure(error, limit_s))
+        return HttpAttempt(failure_diagnosis(error, limit_s))
     if posted.status == 200 and posted.message is not None:
         return HttpAttempt(
             Diagnosis(WrongTransport, "it speaks Streamable HTTP, but the entry says HTTP+SSE", 'write "type": "http"')
@@ -255,20 +250,3 @@ def _of_error(reply: _Reply) -> str:
 def _error_text(answer: Mapping[str, Any]) -> str:
     error = answer.get("error")
     return str(error.get("message", "no text"))[:_TEXT] if isinstance(error, dict) else "a response without a result"
-
-
-def _failure(error: Exception, limit_s: float) -> Diagnosis:
-    reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return Diagnosis(UntrustedCertificate, reason.verify_message)
-    if isinstance(reason, ssl.SSLError):
-        return Diagnosis(UntrustedCertificate, str(reason.reason or reason))
-    if isinstance(reason, TimeoutError):
-        return Diagnosis(HttpNoAnswer, f"no answer within {limit_s:.0f} s")
-    if isinstance(reason, ConnectionRefusedError):
-        return Diagnosis(PortClosed, "the connection was refused")
-    if isinstance(reason, socket.gaierror):
-        return Diagnosis(Unreachable, reason.strerror or "the host name is unknown")
-    if isinstance(reason, http.client.HTTPException | ConnectionError):
-        return Diagnosis(HttpNoAnswer, f"the connection ended without a response ({type(reason).__name__})")
-    return Diagnosis(Unreachable, str(reason))
