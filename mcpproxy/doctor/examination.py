@@ -15,6 +15,7 @@ from mcpproxy.clients.state import state_folder
 from mcpproxy.clients.unrecorded import note_text, unrecorded
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
+from mcpproxy.doctor.hosted_checklist import Checklist
 from mcpproxy.doctor.process_attempt import Attempt
 from mcpproxy.doctor.trust import Trust, trust_in
 from mcpproxy.doctor.variables import expanded, values_of
@@ -55,6 +56,8 @@ class Result(NamedTuple):
     timings_ms: Mapping[str, float]
     """For an answered attempt: `first_byte`, `initialize`, `tools_list`, each counted from the start."""
     tools: int | None = None
+    checklist: Checklist | None = None
+    """What was checked for a hosted client; None if the server was examined for no hosted client."""
 
     @property
     def fails(self) -> bool:
